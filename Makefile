@@ -9,7 +9,7 @@ export PYTHONDONTWRITEBYTECODE =
 REAL = tests/frameworks tests/ordinary tests/ledger tests/lab tests/release tests/gpu tests/bench
 
 .PHONY: demo test frameworks matrix rehearse-all rehearse-jobs faults mutate fast lint dev envs docs site shots dist bench gpu
-.PHONY: gpu-wheels clean suites ordinary ledger zoo zoo-runs
+.PHONY: gpu-wheels clean suites ordinary ledger zoo zoo-runs repositories
 
 demo:
 	@$(ENVS) make swift
@@ -61,6 +61,14 @@ zoo: dev
 zoo-runs: dev
 	@$(ENVS) make swift
 	$(DEV)/python -m tools.zoo.runs $(if $(MINUTES),--minutes $(MINUTES))
+	$(DEV)/python -m tools.pages
+
+# An hour, resumable: public repositories by their own scripts, guard off and on. CHECKOUTS is a folder
+# with one checkout a repository, by the repository's name. ONLY=WORD picks.
+repositories: dev
+	@test -d "$(CHECKOUTS)" || { echo "make repositories CHECKOUTS=FOLDER: with a checkout of each repository"; exit 2; }
+	@$(ENVS) make trl
+	$(DEV)/python -m tools.repositories.campaign $(CHECKOUTS) $(if $(ONLY),--only "$(ONLY)")
 	$(DEV)/python -m tools.pages
 
 # Every cell of docs/matrix.md that has no record yet, guard off and on; stop and go on at will.
@@ -132,7 +140,7 @@ dist: dev docs
 	$(DEV)/python -m build --no-isolation --outdir dist .
 	$(DOCS)/python -m twine check --strict dist/*
 
-# What vlmguard costs, into docs/benchmarks.md: about 35 minutes on an idle machine.
+# What vlmguard costs, into docs/benchmarks.md: about 45 minutes on an idle machine.
 # PARTS='start pre_step watch' are the short ones (two minutes); `python -m tools.bench -h` names all.
 PARTS ?=
 bench: dev

@@ -4,7 +4,7 @@ Importing this package is cheap (standard library only): it happens at every int
 through ``vlmguard.pth``. Public names load on first use.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _PUBLIC = {
     "Batch": "core.facts",
@@ -15,6 +15,7 @@ _PUBLIC = {
     "Gradients": "core.facts",
     "Run": "core.facts",
     "Tower": "core.facts",
+    "guard_model": "by_hand",
     "hookimpl": "core.hookspecs",
     "hookspec": "core.hookspecs",
 }
@@ -29,6 +30,7 @@ __all__ = [
     "Run",
     "Tower",
     "__version__",
+    "guard_model",
     "hookimpl",
     "hookspec",
 ]

@@ -116,9 +116,7 @@ def look(state: RunState) -> Finding | None:
 
 _SAME = "Give all ranks the same settings and releases."
 _FAULT = (
-    "Their settings and releases are alike, so something else differs between these ranks: the "
-    "model, the arguments, or a fault of vlmguard's (VG902). VLMGUARD=off on all ranks trains "
-    "without any of these changes."
+    "Compare the model, arguments and VG902 lines of both ranks; or set VLMGUARD=off on all ranks."
 )
 
 

@@ -17,7 +17,7 @@ from vlmguard.core.facts import Batch, Failure, Gradients, Run
 from vlmguard.core.findings import Finding, Variant, as_data
 from vlmguard.core.plan import Plan
 from vlmguard.core.runstate import RunState
-from vlmguard.runtime import report
+from vlmguard.runtime import report, seams
 from vlmguard.runtime.faults import contain
 from vlmguard.runtime.stop import abort
 
@@ -103,6 +103,7 @@ def pre_wrap(
         runstate.bind(owner, state)
     runstate.opened(state)
     try:
+        seams.wake()
         state.run = _judged(state, translate, apply)
     except BaseException as error:
         if not isinstance(error, Stop):
@@ -257,12 +258,19 @@ def greeting(state: RunState, run: Run) -> str:
     ranks = f"{run.world} rank{'' if run.world == 1 else 's'}"
     return (
         (
-            f"{__version__} guards {run.framework} {release}, {run.strategy}, {ranks}; "
+            f"{__version__} guards {run.framework} {release}, {run.strategy}, {ranks}, "
+            f"by {_rules(state, run)} rules; "
             f"settings {used.digest}{sources} (VLMGUARD=off switches it off)"
         )
         .replace("  ", " ")
         .replace(" , ", ", ")
     )
+
+
+def _rules(state: RunState, run: Run) -> int:
+    """How many rules judge this run: those for its framework that are not switched off."""
+    found = registry.get().applying(run.framework)
+    return sum(state.settings.policy(rule.CODE, rule.DEFAULT) != "off" for rule in found)
 
 
 def verify(wanted: Plan, after: Run, state: RunState | None = None) -> None:
@@ -276,8 +284,8 @@ def verify(wanted: Plan, after: Run, state: RunState | None = None) -> None:
     finding = Finding(
         "VG903",
         "error" if serious else "warning",
-        f"the remedy for {names} did not take: {left[0].why}",
-        advice="please report it; VLMGUARD=off runs without us",
+        f"vlmguard's change for {names} had no effect: {left[0].why}",
+        advice="please report this line; VLMGUARD=off starts the run without vlmguard",
     )
     judge([finding], state)
 
@@ -384,7 +392,7 @@ def first_step(state: RunState) -> None:
     if state.stepped or state.run is None:
         return
     state.stepped = True
-    rules = len(registry.get().applying(state.run.framework))
+    rules = _rules(state, state.run)
     facts = list(state.run.unjudged)
     number = state.counts["unjudged"] + len(facts)
     counted = {"fixed": sorted(state.fixed), "set": sorted(state.set)}

@@ -4,7 +4,7 @@ wrappers of `SEAMS`, in the order of events."""
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -23,11 +23,12 @@ from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile
 from vlmguard_transformers.reading import Reading
 from vlmguard_transformers.rows import batches
-from vlmguard_transformers.watch import steps
+from vlmguard_transformers.watch import forwards, steps
 
 Args = tuple[Any, ...]
 Options = dict[str, Any]
 _KEY, _HEARING = "loop", "hook that hears batches"
+_preparing = 0
 
 
 class Accelerate(Profile):
@@ -95,7 +96,9 @@ class Loop:
         return True
 
 
-def _note(state: RunState, module: Any, args: Args, kwargs: Mapping[str, Any]) -> None:
+def note(state: RunState, module: Any, args: Args, kwargs: Mapping[str, Any]) -> None:
+    """Before a forward of the model: hear a batch that is new."""
+    contain("counting forwards", forwards.accumulates, state, module)
     given = args[0] if args and isinstance(args[0], Mapping) else kwargs
     phase: Phase = "train" if module.training else "eval"
     generates = kwargs.get("past_key_values") is not None  # a token at a time
@@ -109,12 +112,22 @@ def prepare(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
     state = None
     if instance not in accelerators.of_trainers:
         state = contain("judging a loop", _begin, instance, args)
-    made = wrapped(*args, **kwargs)
+    global _preparing
+    _preparing += 1
+    try:
+        made = wrapped(*args, **kwargs)
+    finally:
+        _preparing -= 1
     if state is not None:
         contain("listening to a loop's forwards", _listen, state, made)
         contain("knowing a loop's end", _end_with, state, instance, made)
     contain("watching gradients", _watch, instance, True)
     return made
+
+
+def preparing() -> bool:
+    """Whether an accelerator, a Trainer's or a loop's, is wrapping a model now."""
+    return _preparing > 0
 
 
 def _watch(accelerator: Any, whole: bool) -> None:
@@ -133,8 +146,18 @@ def _listen(state: RunState, made: Any) -> None:
     model = state.kept[_KEY].model
     for each in made if isinstance(made, (list, tuple)) else (made,):
         if hasattr(each, "register_forward_hook") and any(m is model for m in each.modules()):
-            heard = Witness("explaining the failure", partial(guard.on_error, state.run, None))
-            state.at_close(heard.on(each).remove)
+            witness(state, each)
+
+
+def witness(state: RunState, module: Any) -> None:
+    """Explain what a forward of ``module`` raises. The hook holds the state, also when all others
+    are gone because the run is settled."""
+    heard = Witness("explaining the failure", partial(_explain, state))
+    state.at_close(heard.on(module).remove)
+
+
+def _explain(state: RunState, error: BaseException) -> None:
+    guard.on_error(state.run, None, error)
 
 
 def _end_with(state: RunState, accelerator: Any, made: Any) -> None:
@@ -166,7 +189,7 @@ def _taken_over(accelerator: Any, model: Any) -> bool:
 
 def _begin(accelerator: Any, objects: Args) -> RunState | None:
     """The open state of a loop that trains towers, if this is where it begins."""
-    model = next((each for each in objects if _trains_towers(each)), None)
+    model = next((each for each in objects if trains_towers(each)), None)
     if model is None or _taken_over(accelerator, model):
         return None
     loop = Loop(accelerator, model, _loader(objects))
@@ -179,16 +202,43 @@ def _begin(accelerator: Any, objects: Args) -> RunState | None:
     state = apply.judge(read)
     if state is None:
         return None
-    state.kept[_KEY] = loop
-    for owner in (accelerator, model):
-        runstate.bind(owner, state)
-    hearing = state.kept[_HEARING] = ForwardHook("noting a batch", partial(_note, state)).on(model)
-    state.at_close(hearing.remove)
-    contain("watching gradients", steps.start, read, state)
+    runstate.bind(accelerator, state)
+    begin(state, read, note)
     return state
 
 
-def _trains_towers(each: Any) -> bool:
+def begin(state: RunState, read: Reading, look: Callable[..., None]) -> None:
+    """A loop's run is judged: have ``look(state, module, args, kwargs)`` called before each forward
+    until it is settled, and its steps watched."""
+    loop = state.kept[_KEY] = read.trainer
+    runstate.bind(loop.model, state)
+    hearing = ForwardHook("noting a batch", partial(look, state)).on(loop.model)
+    state.kept[_HEARING] = hearing
+    state.at_close(hearing.remove)
+    contain("watching gradients", steps.start, read, state)
+
+
+def hears_first(state: RunState, model: Any) -> None:
+    """Have it told of a forward before all other hooks are."""
+    model._forward_pre_hooks.move_to_end(state.kept[_HEARING].id, last=False)
+
+
+def loop_of(state: RunState | None) -> Loop | None:
+    """The loop whose run this is; None if it is no loop's."""
+    found: Loop | None = state.kept.get(_KEY) if state is not None else None
+    return found
+
+
+def stepped(state: RunState, loop: Loop) -> None:
+    """A step is judged: what it leaves for the next one."""
+    steps.confirmed(state)
+    loop.heard.clear()
+    if steps.settle(state):
+        state.kept[_HEARING].remove()
+
+
+def trains_towers(each: Any) -> bool:
+    """Whether it is a model with towers of which something trains."""
     if not hasattr(each, "named_parameters") or not towers.seeing(each):
         return False
     return any(parameter.requires_grad for parameter in each.parameters())
@@ -211,8 +261,15 @@ def backward(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
     try:
         return wrapped(*args, **kwargs)
     except Exception as error:
-        contain("explaining the failure", guard.on_error, state.run, None, error)
+        failed(instance, error)
         raise
+
+
+def failed(accelerator: Any, error: Exception) -> None:
+    """A backward of a loop has raised: explain it."""
+    state = guard.state_of(accelerator)
+    if state is not None and _KEY in state.kept:
+        contain("explaining the failure", guard.on_error, state.run, None, error)
 
 
 def _settled(accelerator: Any, state: RunState) -> bool:
@@ -234,10 +291,7 @@ def _judge(optimizer: Any) -> None:
     steps.after(loop, state)
     if getattr(loop.accelerator, "sync_gradients", True):
         steps.after_engine(optimizer)
-    steps.confirmed(state)
-    loop.heard.clear()
-    if steps.settle(state):
-        state.kept[_HEARING].remove()
+    stepped(state, loop)
 
 
 def end(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:

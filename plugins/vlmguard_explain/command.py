@@ -1,4 +1,4 @@
-"""``vlmguard explain``: what a log says of why a run failed, hung or just ended.
+"""Say why a run failed, hung or ended, from its log, and what to change.
 
 Exit status: 0 healthy or finished, 1 explained, 2 unreadable, 3 a failure that is not known,
 4 unfinished. Nothing in a log is executed, loaded or followed.
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from vlmguard_explain.cause import judge
 from vlmguard_explain.cause.candidates import Answer
-from vlmguard_explain.match.catalogue import Known, load, table
+from vlmguard_explain.match.catalogue import load, table
 from vlmguard_explain.run import digest as digests_
 from vlmguard_explain.run import logfacts
 from vlmguard_explain.run.digest import Digest
@@ -29,26 +29,20 @@ DISTINCT = 22  # a shorter sign of an exception is reached through the exception
 LONGEST = 36  # bytes of a sign that are looked for in the stream: terminals wrap long lines
 
 
-def strings(catalogue: Sequence[Known]) -> list[bytes]:
+@functools.cache
+def strings() -> tuple[bytes, ...]:
     """What to look for in the stream: the beginning of every sign, and what frames failures."""
-    signs = (sign for known in catalogue for sign in known.patterns)
+    signs = (sign for known in load() for sign in known.patterns)
     least = {"line": 0, "message": DISTINCT}
     wide = [s.text for s in signs if len(s.text) >= least.get(s.where, 1 << 20)]
-    starts = [_start(text) for text in wide]
-    found = dict.fromkeys([*table("show")["command"]["structure"], *starts])
-    return [text.encode() for text in found]
-
-
-@functools.cache
-def _wanted() -> tuple[bytes, ...]:
-    return tuple(strings(load()))
+    found = dict.fromkeys([*table("show")["command"]["structure"], *map(_start, wide)])
+    return tuple(text.encode() for text in found)
 
 
 def _start(text: str) -> str:
     """The first words of ``text``, at most `LONGEST` bytes."""
-    if len(text.encode()) <= LONGEST:
-        return text
-    return text.encode()[:LONGEST].decode("utf-8", "ignore").rpartition(" ")[0] or text[:LONGEST]
+    cut = text.encode()[:LONGEST].decode("utf-8", "ignore")
+    return text if cut == text else cut.rpartition(" ")[0] or cut
 
 
 def explain(words: Sequence[str]) -> tuple[Answer, list[Digest]]:
@@ -79,7 +73,7 @@ def _read(source: sources.Source, share: int) -> list[reader.Piece]:
     head, tail = (max(size // share, 32 << 10) for size in (reader.HEAD, reader.TAIL))
     with sources.stream(source) as file:
         blocks = sources.blocks(file, reader.BLOCK)
-        pieces = reader.read(blocks, reader.finder(_wanted()), head, tail)
+        pieces = reader.read(blocks, reader.finder(strings()), head, tail)
     start = pieces[0].data[:65536] if pieces else b""
     odd = len(start) - len(start.translate(None, _CONTROL))
     # noise has 24 of 256, a log hardly any
@@ -98,7 +92,9 @@ def main(words: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("logs", nargs="+", help="logs, folders of logs, or - for standard input")
     parser.add_argument("--format", choices=("text", "json", "github"), default="text")
-    parser.add_argument("--all", action="store_true", help="each step, and the log round it")
+    parser.add_argument(
+        "--all", action="store_true", help="print every step, and the log around the failure"
+    )
     asked = parser.parse_args(list(sys.argv[2:] if words is None else words))
     try:
         answer, digests = explain(asked.logs)

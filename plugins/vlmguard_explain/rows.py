@@ -1,4 +1,4 @@
-"""``vlmguard rows FILE …``: the rows that a run would stumble over, by their numbers.
+"""List the rows of a data set that would break a training, by their numbers.
 
 Exit status: 0 all rows are sound, 1 some are not, 2 a file cannot be read.
 """
@@ -35,10 +35,14 @@ def main(words: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("files", nargs="+", help="JSON or JSONL files of rows")
-    parser.add_argument("--images", action="store_true", help="open every image, too")
-    parser.add_argument("--root", default=".", help="the folder from which images' paths count")
+    parser.add_argument("--images", action="store_true", help="open every image")
+    parser.add_argument(
+        "--root", default=".", help="the folder that relative paths of images start from"
+    )
     parser.add_argument("--kept", help="write the sound rows to this file")
-    parser.add_argument("--blank", help="write all rows, text-only ones with a blank image")
+    parser.add_argument(
+        "--blank", help="write all rows to this file, with a blank image in rows of text alone"
+    )
     asked = parser.parse_args(list(sys.argv[2:] if words is None else words))
     bad = 0
     for name in asked.files:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import textwrap
 import traceback
+from typing import Any
 
 from vlmguard.core.facts import Batch, Failure, Run
 from vlmguard.core.findings import Finding
@@ -20,14 +21,13 @@ from vlmguard_explain.run.logfacts import Facts
 from vlmguard_explain.show.headline import chinese
 from vlmguard_explain.tracebacks.event import Event, flat
 
-_OURSELVES = lazy(r"pip install '?vlmguard")
+_OURSELVES = lazy(r"pip install '?/path/to/vlmguard")
 
 
 def speaker(failure: Failure) -> str:
     """The code of the catalogue's entry that ``failure`` is; "" where there is none to say.
 
-    What only says that someone ended the run (SIGTERM, Ctrl-C) is left to logs: in the run the
-    user knows.
+    What only says that someone ended the run (SIGTERM, Ctrl-C) is left to logs.
     """
     known = _classified(failure)
     return "" if known is None or known.order == "end" else known.code
@@ -44,49 +44,55 @@ def finding(code: str, run: Run | None, batch: Batch | None, failure: Failure) -
     return Finding(code, "error", why, scope="rank", advice=advice, evidence=known.evidence)
 
 
+_WHICH = " It prints those of the steps below that fit, and fills in the names in capitals."
+_SPELT = ("torch", "transformers", "safetensors", "bfloat16", "target_", "train_", "static_")
+_WRAP: Any = {"width": 96, "break_long_words": False, "break_on_hyphens": False}
+
+
 def page(code: str) -> str:
-    """The sections of a rule's page."""
+    """The sections of a rule's page; a list where there are several examples or steps."""
     known, facts = by_code()[code], Facts()
-    signs = "; ".join(dict.fromkeys(f"`{one.text}`" for one in known.patterns[:8]))
-    seen = f" vlmguard sees it beforehand by {', '.join(known.prevented)}."
+    signs = ", ".join(dict.fromkeys(_quoted(one.text) for one in known.patterns[:8]))
+    seen = f". vlmguard sees it beforehand by {', '.join(known.prevented)}." * bool(known.prevented)
+    first = str if known.cause.startswith(_SPELT) else str.upper
+    did = f"Explains an exception, or a line of a log, that has one of: {signs}."
     sections = {
-        "What it does": f"Explains an exception, or a line of a log, that has one of: {signs}.",
-        "Why it is bad": f"{known.cause}.{seen if known.prevented else ''}",
-        "When it is wrong": known.wrong,
-        "Example": "; ".join(
-            f"{' '.join(one['text'].split())} ({one['origin']})" for one in known.examples
-        ),
-        "Use instead": "; ".join(_step(step, facts) for step in known.steps),
-        "Evidence": known.evidence,
-        **({"History": f"Split off from {known.was}."} if known.was else {}),
+        "What it does": [did + _WHICH * (len(known.steps) > 1)],
+        "Why it is bad": [first(known.cause[:1]) + known.cause[1:] + (seen or ".")],
+        "When it is wrong": [known.wrong],
+        "Example": [f"{' '.join(e['text'].split())} ({e['origin']})" for e in known.examples],
+        "Use instead": [_step(step, facts) for step in known.steps],
+        "Evidence": [known.evidence],
+        **({"History": [f"Split off from {known.was}."]} if known.was else {}),
     }
     lines = [f"{known.title}.", ""]
     for title, body in sections.items():
-        filled = textwrap.fill(body, 96, break_long_words=False, break_on_hyphens=False)
-        lines += [title, textwrap.indent(filled, "    "), ""]
+        mark, ahead = ("- ", "  ") if len(body) > 1 else ("", "")
+        made = (textwrap.fill(mark + each, subsequent_indent=ahead, **_WRAP) for each in body)
+        lines += [title, *(textwrap.indent(each, "    ") for each in made), ""]
     return "\n".join(lines)
+
+
+def _quoted(text: str) -> str:
+    return f"`` {text} ``" if "`" in text else f"`{text}`"
 
 
 def _step(step: Step, facts: Facts) -> str:
     """A step, the words of a failure that it is for, and what it costs."""
-    where = " or ".join(f"`{text}`" for text in step.when[:2])
-    change = f"where it says {where}: " * bool(where) + flags.say(step, facts)
+    where = " or ".join(map(_quoted, step.when[:2]))
+    change = f"where the log says {where}: " * bool(where) + flags.say(step, facts)
     return f"{change} (cost: {step.cost})" if step.cost else change
 
 
 def _classified(failure: Failure) -> Known | None:
     """The catalogue's entry that ``failure`` is."""
-    known = classify.classify(_raised(failure))
+    known = classify.classify(_event(failure.error, failure.type, failure.message))
     bug = case(_facts(None, None, failure))
     return by_code()[bug.code] if bug is not None and bug.code else known
 
 
-def _raised(failure: Failure) -> Event:
-    """``failure`` as an exception that was read from a log."""
-    return _event(failure.error, failure.type, failure.message)
-
-
 def _event(error: BaseException | None, name: str, message: str, depth: int = 0) -> Event:
+    """An exception as one that was read from a log."""
     found = Event(Line(0, 0, 0, None, "", None, "", "", ""), name, message)
     if error is None:
         return found
@@ -102,7 +108,7 @@ def _event(error: BaseException | None, name: str, message: str, depth: int = 0)
 
 def _facts(run: Run | None, batch: Batch | None, failure: Failure) -> Facts:
     """What the guard knows of the run, as the catalogue's texts read it."""
-    raised = _raised(failure)
+    raised = _event(failure.error, failure.type, failure.message)
     message = flat(f"{failure.type}: {failure.message}")
     known = Facts() if run is None else _of(run, batch)
     return known.at(message, raised.phase, raised)

@@ -17,14 +17,15 @@ class FlagEmbedding(Framework):
     name = "FlagEmbedding"
     package = "FlagEmbedding"
     distribution = "FlagEmbedding"
-    install = "pip install 'vlmguard[flagembedding]'"
+    install = "pip install '/path/to/vlmguard[flagembedding]'"
 
     def entry(self, job: Job, files: Files) -> str:
         found = re.fullmatch(r"-m (FlagEmbedding\.[\w.]+)", job.target)
         return found[1].removesuffix(".__main__") if found else ""
 
     def trains(self, entry: str) -> str:
-        return "" if ".finetune." in entry else f"{entry} does not train"
+        other = re.search(r"\.(?:evaluation|inference)(?:\.|$)", entry)
+        return f"{entry} does not train" if other else ""
 
     def classes(self, entry: str) -> list[sources.Class]:
         found = scripts.classes(f"{entry}.__main__")

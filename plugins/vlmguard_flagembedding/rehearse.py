@@ -23,7 +23,8 @@ from vlmguard_transformers.rehearsal.shrunk import ready as ready
 from vlmguard_transformers.rehearsal.shrunk import remote as remote
 
 NAME = "FlagEmbedding"
-HARMLESS = harmless.HARMLESS
+ENDING = True
+HARMLESS, REASONS = harmless.HARMLESS, harmless.REASONS
 _DROPPED = (
     (("from_peft", "raw_peft"), "the adapter begins anew"),
     (("use_flash_attn",), "no flash attention"),

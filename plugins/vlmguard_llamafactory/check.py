@@ -12,7 +12,7 @@ from vlmguard.check import hf
 from vlmguard.check.facts import Draft
 from vlmguard.check.framework import CannotTell, Edit, Framework
 from vlmguard.check.launcher import Job, count
-from vlmguard.check.reading import model, rows, sources
+from vlmguard.check.reading import model, rows, scripts, sources
 from vlmguard.check.reading.fields import Field, Values, Wrong
 from vlmguard.check.reading.files import Files, Unreadable
 from vlmguard.check.shell.state import known
@@ -39,8 +39,10 @@ class LlamaFactory(Framework):
             return found[1]
         if re.search(r"(?:^|/)llamafactory/(launcher|cli)\.py$", job.target):
             return "train"
+        module = scripts.module(job.target, files)
+        own = scripts.imports(module) if module else {"llamafactory"}
         if re.search(r"(?:^|/)src/train\.py$", job.target) and job.launched:
-            return "train"
+            return "train" if "llamafactory" in own else ""
         return ""
 
     def trains(self, entry: str) -> str:
@@ -54,10 +56,6 @@ class LlamaFactory(Framework):
 
     def argv(self, job: Job, files: Files) -> tuple[list[str], Job]:
         """A config, then ``key=value`` words over it, as its ``read_args`` does."""
-        for name, why in (("USE_MCA", "Megatron: not guarded, and not judged"),
-                          ("USE_V1", "LLaMA-Factory's v1 trainer is not known here")):  # fmt: skip
-            if job.env.get(name, "0").lower() in ("1", "true", "y"):
-                raise CannotTell(why)
         config = _config(job, files)
         given = {k: v for k, v in (config or {}).items() if v not in (None, "null")}
         argv = list(job.argv) if config is None else flags_of(given)  # OmegaConf's nothing
@@ -66,6 +64,11 @@ class LlamaFactory(Framework):
         return argv, job
 
     def config(self, job: Job, files: Files) -> tuple[Mapping[str, Any], str]:
+        megatron = "Megatron: not guarded, and not judged"
+        for name, why in (("USE_MCA", megatron), ("USE_MEGATRON_BRIDGE", megatron),
+                          ("USE_V1", "LLaMA-Factory's v1 trainer is not known here")):  # fmt: skip
+            if job.env.get(name, "0").lower() in ("1", "true", "y"):
+                raise CannotTell(why)
         lenient = job.env.get("ALLOW_EXTRA_ARGS", "0").lower() in ("1", "true", "y")
         refusal = "" if lenient else "Some keys are not used by the HfArgumentParser: {}"
         return _config(job, files) or {}, refusal
@@ -143,7 +146,7 @@ class LlamaFactory(Framework):
         rest = [f"{name}: not on this disk, so the kinds of its rows are not known"
                 for name in unknown]  # fmt: skip
         told, doubts = rows.of(found, files)
-        return (rows.Rows() if unknown else told), doubts + rest
+        return (rows.Rows(missing=told.missing) if unknown else told), doubts + rest
 
     def variant(self, variant: Variant, values: Values) -> list[Edit]:
         found = [edit for edit in super().variant(variant, values)

@@ -38,9 +38,8 @@ class Swift(Framework):
     name = "ms-swift"
     package = "swift"
     distribution = "ms-swift"
-    install = "pip install 'vlmguard[swift]'"
+    install = "pip install '/path/to/vlmguard[swift]'"
     beside = ("torch", "transformers", "peft", "deepspeed", "trl", "accelerate")
-    renamed = (("4.0", "train_type", "tuner_type"),)
 
     def entry(self, job: Job, files: Files) -> str:
         target = job.target
@@ -55,13 +54,15 @@ class Swift(Framework):
         return ""
 
     def trains(self, entry: str) -> str:
-        if entry.startswith("megatron"):
-            return "Megatron: not guarded, and not judged"
+        if entry.startswith("megatron ") and entry.split()[1] not in _OTHER:
+            return ""
         if entry in _OTHER or entry not in _CLASSES:
             return f"swift {entry} does not train"
         return ""
 
     def classes(self, entry: str) -> list[sources.Class]:
+        if entry.startswith("megatron"):
+            raise CannotTell("Megatron: not guarded, and not judged")
         for module, name in _CLASSES[entry]:
             found = sources.find(module, name)
             if found is not None:

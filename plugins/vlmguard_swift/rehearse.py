@@ -31,7 +31,7 @@ from vlmguard_transformers.rehearsal.shrunk import remote as remote
 from vlmguard_transformers.rows import cut
 
 NAME = "ms-swift"
-HARMLESS = harmless.HARMLESS
+HARMLESS, REASONS = harmless.HARMLESS, harmless.REASONS
 DROPS = True
 ENDING = True
 _GENERATES = ("grpo", "gkd")

@@ -45,7 +45,7 @@ SEAMS = (
     Seam("test loader", (f"{_TRAINER}.get_test_dataloader",), f"{_HERE}.lifecycle:eval_loader",
          "the same of a prediction"),
     Seam("step", (f"{_TRAINER}.training_step",), f"{_HERE}.lifecycle:training_step",
-         "sees which parameters got a gradient"),
+         "sees which parameters got a gradient", rests=True),
     Seam("prediction", (f"{_TRAINER}.prediction_step",), f"{_HERE}.lifecycle:prediction_step",
          "hears batches of evaluation"),
     Seam("engine", ("deepspeed.runtime.engine:DeepSpeedEngine.step",),

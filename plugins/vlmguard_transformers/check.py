@@ -21,6 +21,7 @@ class Plain(Framework):
     distribution = "transformers"
     install = "pip install transformers"
     beside = ("torch", "peft", "deepspeed", "accelerate")
+    own_code = True
 
     def entry(self, job: Job, files: Files) -> str:
         module = scripts.module(job.target, files)

@@ -136,7 +136,7 @@ def _rehearse(read: Reading, state: RunState) -> None:
 
 
 _OWN = (
-    Seam("own step", (), f"{__name__}:training_step", "sees steps of a trainer's own"),
+    Seam("own step", (), f"{__name__}:training_step", "sees steps of a trainer's own", rests=True),
     Seam("own prediction", (), f"{__name__}:prediction_step", "the same of its evaluation"),
 )
 

@@ -26,6 +26,23 @@ def strategy(trainer: Any) -> Strategy:
     return "single" if kind == "NO" else "unknown"
 
 
+_FRAMEWORKS = ("transformers", "trl", "swift", "llamafactory", "FlagEmbedding")
+
+
+def own_loss(trainer: Any) -> bool:
+    """Whether the user's own code calls the model: a Trainer's loss or step, or a loop. It may do
+    so more than once before a backward."""
+    homes = (home(trainer, name) for name in ("compute_loss", "training_step"))
+    return any(each.partition(".")[0] not in _FRAMEWORKS for each in homes)
+
+
+def home(trainer: Any, name: str) -> str:
+    """The module of the class that gives the trainer this method; "" where none does, or where the
+    trainer holds one of its own."""
+    owner = next((kind for kind in type(trainer).__mro__ if name in vars(kind)), None)
+    return "" if owner is None or name in vars(trainer) else owner.__module__
+
+
 def clipping(trainer: Any) -> Literal["", "written", "missing"]:
     """Whether DeepSpeed's config has ``gradient_clipping``; by now "auto" is filled in."""
     plugin = getattr(trainer.accelerator.state, "deepspeed_plugin", None)

@@ -75,6 +75,7 @@ def run(read: Reading) -> Run:
         router_loss=router_loss.of(trainer),
         find_unused=hf.find_unused(trainer, checkpointing.on) if ddp else None,
         static_graph=hf.static_graph(trainer) if ddp else None,
+        compiled=hf.compiles(trainer),
         accumulation=trainer.args.gradient_accumulation_steps,
         clipping=hf.clipping(trainer),
         overlap_comm=hf.overlap_comm(trainer),
@@ -84,7 +85,9 @@ def run(read: Reading) -> Run:
         conflicting_flags=profile.conflicting_flags(trainer, read.policy),
         missing_seams=seams.missing(hooked),
         lost_seams=seams.lost(hooked),
-        provenance=observed.provenance | ({"overscaled": "observed"} if times > 1 else {}),
+        provenance=observed.provenance
+        | ({"overscaled": "observed"} if times > 1 else {})
+        | ({"forwards": "assumed"} if hf.own_loss(trainer) else {}),
     )
 
 

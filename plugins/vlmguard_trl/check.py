@@ -28,6 +28,7 @@ class Trl(Framework):
     package = "trl"
     distribution = "trl"
     install = "pip install trl"
+    own_code = True
 
     def entry(self, job: Job, files: Files) -> str:
         found = re.fullmatch(r"trl ([\w-]+)", job.target)
@@ -79,6 +80,7 @@ class Trl(Framework):
         draft = Draft(self.name, tuning="lora" if peft else "full")
         if "." in entry:
             hf.script(values, entry, draft)
+            draft.doubt("what the script freezes or adapts in its own code")
         hf.strategy(values, job, files, draft)
         if job.world is None and draft.world == 2 and not draft.doubts:
             draft.doubt("the number of ranks: as many as there are GPUs")
@@ -86,7 +88,9 @@ class Trl(Framework):
         self._towers(values, found, draft)
         if hf.checkpointing(values):
             draft.checkpointed = tuple(draft.trains)
-        self._variant(values, files, draft, _trainer(entry))
+        made = scripts.made(entry) if "." in entry else None
+        named = made.one.module.removesuffix("_config") if made else entry
+        self._variant(values, files, draft, _trainer(named))
         names = hf.datasets(values, "dataset_name")
         draft.rows, doubts = rows.of(names, files)
         draft.doubts += doubts if found.sees else []

@@ -26,7 +26,7 @@ from vlmguard_transformers.rehearsal.shrunk import remote as remote
 from vlmguard_transformers.rows import cut
 
 NAME = "TRL"
-HARMLESS = harmless.HARMLESS
+HARMLESS, REASONS = harmless.HARMLESS, harmless.REASONS
 DROPS = True
 ENDING = True
 _ROWS = {"sft": "chat", "dpo": "pair", "reward": "pair", "kto": "label", "grpo": "prompt"}

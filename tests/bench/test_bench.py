@@ -96,7 +96,7 @@ def test_a_missed_bar_is_told():
     section = {"rows": [row, lost], "taken": "2026-01-01", "machine": bench.machine()}
     text = measured.benchmarks({"start": section})
     assert "| work | 2.00 ms (1.500 to 3.00) |  | **missed**, ≤ 1 | 9 |" in text
-    assert "| more | 2.00 ms (-1.000 to 3.00) |  | lost in the noise, ≤ 1 | 9 |" in text
+    assert "| more | 2.00 ms (-1.000 to 3.00) |  | not decided, ≤ 1 | 9 |" in text
     assert "Not measured yet." in text  # the other parts
 
 

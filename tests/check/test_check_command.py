@@ -36,13 +36,13 @@ def run(*words: str) -> int:
 def test_without_the_framework_it_cannot_tell(capsys, monkeypatch):
     monkeypatch.setattr(sources, "package", lambda name: None)
     assert run("--", "swift", "sft", "--model", "x") == 2
-    assert "pip install 'vlmguard[swift]'" in capsys.readouterr().out
+    assert "pip install '/path/to/vlmguard[swift]'" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("text", "code", "told"),
     [("echo hello", 0, "nothing to judge"), ("make train", 2, "not seen inside"),
-     ("megatron sft --x", 0, "Megatron: not guarded"),
+     ("megatron sft --x", 2, "not looked at: megatron sft"),
      ("swift infer --model x", 0, "does not train"),
      ("srun torchrun x.py", 2, "not looked at: x.py"),
      ("python prepare.py", 2, "prepare.py is not on this disk"), ("if", 2, "not understood")],
@@ -125,7 +125,7 @@ def test_field_kinds():
 
 @pytest.mark.parametrize(
     ("evaluated", "when", "told"),
-    [("mixed", "steps", ["in evaluation: Text-only rows"]), ("mixed", "no", []),
+    [("mixed", "steps", ["in evaluation: under zero3 ra"]), ("mixed", "no", []),
      ("text", "steps", []), ("", "steps", [])],
 )  # fmt: skip
 def test_evaluation_is_judged_by_its_own_rows(evaluated, when, told, tmp_path):

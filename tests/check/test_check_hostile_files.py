@@ -85,7 +85,7 @@ def test_an_array_is_read_row_by_row_and_whole(tmp_path):
 
 def test_a_pipe_for_a_script_or_a_config_does_not_wait(tmp_path):
     os.mkfifo(tmp_path / "pipe.sh")
-    with pytest.raises(OSError, match="no script that can be read"):
+    with pytest.raises(OSError, match="cannot be read as a script"):
         script.of_file(str(tmp_path / "pipe.sh"), [], {})
     os.mkfifo(tmp_path / "config.json")
     with pytest.raises(Unreadable):

@@ -74,8 +74,7 @@ def toy(tmp_path, monkeypatch):
     (folder / "base.py").write_text(BASE)
     (folder / "top.py").write_text(TOP)
     monkeypatch.syspath_prepend(str(tmp_path))
-    for cached in (sources.package, sources.module_file, sources.parsed, sources.find,
-                   sources.bases, sources.order, fields.of):  # fmt: skip
+    for cached in (*sources._CACHES, fields.of):
         cached.cache_clear()
     return fields.of((sources.find("toyfields.top", "Args"),)), folder
 
@@ -194,11 +193,10 @@ def test_rows_of_files(tmp_path):
     assert (found.kinds, found.complete, found.seen) == ({"text", "image"}, True, 6)
     assert not doubts
     assert rows.of(["org/name"], files)[1]
-    for name, text in (("bad.jsonl", '{"a": '), ("gone.jsonl", None)):
-        if text:
-            (tmp_path / name).write_text(text)
-        with pytest.raises(Unreadable, match=name):
-            rows.of([name], files)
+    assert rows.of(["gone.jsonl"], files)[0].missing == ("gone.jsonl",)
+    (tmp_path / "bad.jsonl").write_text('{"a": ')
+    with pytest.raises(Unreadable, match=r"bad\.jsonl"):
+        rows.of(["bad.jsonl"], files)
 
 
 def test_models(tmp_path):

@@ -87,7 +87,7 @@ def test_batches_that_go_wrong_are_named_with_what_mends_them():
     assert choice.verdict == "works"
     assert choice.fails == ("differ: mismatch",)
     assert "a dummy image in text-only batches" in choice.instead
-    assert "freeze the tower" in choice.instead
+    assert "a frozen tower (if it is not meant to train)" in choice.instead
     assert compat.choose(run("zero2", may_be_unused="yes", pads=True)).fails == ()
 
 

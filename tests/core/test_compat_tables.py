@@ -249,7 +249,7 @@ def test_a_trainable_tower_can_be_frozen_instead(tables):
     frozen = Case("zero3", "non_reentrant", "frozen_tower")
     rows = measured(NEW, "zero3", reentrant="wrong", non_reentrant="hang")
     tables(*rows, (NEW, frozen, "ok"))
-    assert ask(NEW).instead == ("freeze the tower",)
+    assert ask(NEW).instead == ("a frozen tower (if it is not meant to train)",)
 
 
 def test_not_measurable_is_no_verdict(tables):

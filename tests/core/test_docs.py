@@ -51,6 +51,30 @@ def test_links_of_the_root_pages_survive_the_move(tmp_path):
     assert make_site._links(page) == told
 
 
+@pytest.mark.parametrize(
+    ("link", "moved"),
+    [
+        ("[a](../SECURITY.md)", "[a](security.md)"),
+        ("[a](../../CONTRIBUTING.md#an-adapter)", "[a](../contributing.md#an-adapter)"),
+        ("[a](../wrong/index.md)", "[a](../wrong/index.md)"),
+    ],
+)
+def test_links_to_the_root_pages_survive_the_move(link, moved):
+    assert make_site._moved(link) == moved
+
+
+def test_every_link_between_pages_leads_somewhere():
+    """On GitHub, too, where nothing moves them."""
+    pages = [*DOCS.rglob("*.md"), *DOCS.parent.glob("*.md")]
+    gone = [
+        f"{page.relative_to(DOCS.parent)}: {link}"
+        for page in pages
+        for link in re.findall(r"\]\(([^)\s#]+)[^)\s]*\)", page.read_text("utf-8"))
+        if not re.match(r"\w+:", link) and not (page.parent / link).exists()
+    ]
+    assert not gone, "\n".join(gone)
+
+
 def test_every_page_that_the_readme_names_is_there():
     """On a package index only whole addresses lead somewhere."""
     text = (DOCS.parent / "README.md").read_text("utf-8")

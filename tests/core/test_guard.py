@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from vlmguard import guard
+from vlmguard import guard, registry
 from vlmguard.core import runstate
 from vlmguard.core.advice import PadWithBlank, SetVariant
 from vlmguard.core.errors import SettingsError, Stop
@@ -76,7 +76,8 @@ def test_a_healthy_run_is_read_once_and_left_alone(capsys):
     assert runstate.of(made) is state is runstate.only()
     said = capsys.readouterr().err
     assert said.startswith("vlmguard: ")
-    assert "guards x 1.5, ddp, 2 ranks" in said
+    rules = len(registry.get().applying("x"))
+    assert f"guards x 1.5, ddp, 2 ranks, by {rules} rules; settings" in said
     guard.close(state)
     assert runstate.of(made) is None
     assert not runstate.opens()
@@ -171,11 +172,11 @@ def test_a_remedy_that_did_not_take_is_as_bad_as_what_it_was_for(level, stopped,
         return {"variant": ["use_reentrant: True → False"]}
 
     if level == "error":
-        with pytest.raises(Stop, match="the remedy for VG101 did not take"):
+        with pytest.raises(Stop, match="vlmguard's change for VG101 had no effect"):
             guard.pre_wrap(lambda: run, nothing)
     else:
         assert guard.pre_wrap(lambda: run, nothing).run is run
-        assert "VG903 warned: the remedy for VG101" in capsys.readouterr().err
+        assert "VG903 warned: vlmguard's change for VG101" in capsys.readouterr().err
 
 
 def test_a_setting_that_the_model_cannot_obey_ends_the_run(stopped):
@@ -322,7 +323,7 @@ def test_rank_1_writes_a_header_and_prints_none(monkeypatch, tmp_path, capsys):
 def test_the_first_line_counts_ranks_and_names_sources(ranks):
     state = RunState(Settings(sources=("vlmguard.toml", "environment")))
     text = guard.greeting(state, dataclasses.replace(HEALTHY, world=ranks))
-    assert f"{ranks} rank{'s' if ranks > 1 else ''};" in text
+    assert f"{ranks} rank{'s' if ranks > 1 else ''}, by " in text
     assert "from vlmguard.toml, environment" in text
     assert " from " not in guard.greeting(RunState(Settings()), HEALTHY)
 

@@ -19,7 +19,7 @@ STOREYS = (
     ("runtime",),
     ("compat",),
     ("rules", "ledger"),
-    ("registry", "agree", "guard"),
+    ("registry", "agree", "guard", "by_hand"),
     ("ledger",),
     ("ranks",),
     ("check",),

@@ -11,6 +11,7 @@ import types
 
 import pytest
 
+from vlmguard.core.errors import Stop
 from vlmguard.runtime import seams
 from vlmguard.runtime.seams import Seam, attach, detach, where
 
@@ -317,3 +318,111 @@ def test_the_jsons_decoder_of_the_first_report(bare):
     json.loads("1", cls=json.JSONDecoder)
     assert seen == ["b", "a"]
     detach([one, two])
+
+
+def heard(instance, error):
+    instance.heard = str(error)
+
+
+def wrong(instance, error):
+    raise RuntimeError("ours")
+
+
+class TestRest:
+    """Between `rest` and `wake` calls go straight to the framework's method, where a seam may."""
+
+    def made(self, seen, rests, failed=""):
+        class Loop:
+            def step(self, word):
+                if word == "wrong":
+                    raise ValueError(word)
+                return word
+
+        return Loop, seams.over(
+            Loop, "step", Seam("own", (), calls(seen, "hook"), "why", rests=rests, failed=failed)
+        )
+
+    def test_it_is_left_out_until_wake(self):
+        seen = []
+        kind, remove = self.made(seen, True)
+        seams.rest()
+        assert (kind().step("a"), seen) == ("a", [])
+        seams.wake()
+        assert (kind().step("a"), seen) == ("a", ["hook"])
+        remove()
+
+    def test_others_do_not_rest(self):
+        seen = []
+        kind, remove = self.made(seen, False)
+        seams.rest()
+        kind().step("a")
+        assert seen == ["hook"]
+        remove()
+
+    def test_a_second_hook_that_does_not_rest_wakes_the_place(self):
+        seen = []
+        kind, remove = self.made(seen, True)
+        seams.rest()
+        again = seams.over(kind, "step", Seam("other", (), calls(seen, "other"), "why"))
+        kind().step("a")
+        seams.rest()
+        kind().step("a")
+        assert seen == ["other", "hook"] * 2
+        again()
+        remove()
+
+    @pytest.mark.parametrize(("failed", "told"), [("heard", "wrong"), ("wrong", ""), ("none", "")])
+    def test_an_error_is_told_and_goes_on(self, failed, told, capsys):
+        kind, remove = self.made([], True, f"{__name__}:{failed}")
+        seams.rest()
+        one = kind()
+        with pytest.raises(ValueError, match="wrong"):
+            one.step("wrong")
+        assert getattr(one, "heard", "") == told
+        seams.wake()
+        remove()
+
+
+
+class TestTraceback:
+    """A stop shows the program's frames and the framework's; of ours the outermost stub alone."""
+
+    def ours(self, kind):
+        def wrapper(wrapped, instance, args, kwargs):
+            raise kind("why")
+
+        class Loop:
+            def inner(self):
+                return 1
+
+            def outer(self):
+                return self.inner()
+
+        off = [
+            seams.over(Loop, "inner", Seam("in", (), wrapper, "why")),
+            seams.over(Loop, "outer", Seam("out", (), calls([], "out"), "why")),
+        ]
+        with pytest.raises(kind) as caught:
+            Loop().outer()
+        for each in off:
+            each()
+        names = [each.tb_frame for each in walk(caught.value.__traceback__)]
+        assert [f.f_code.co_name for f in names if f.f_globals is globals()] == [
+            "ours", "wrapper", "outer", "wrapper"]
+        return sum(f.f_globals["__name__"].startswith("vlmguard") for f in names)
+
+    def test_a_stop_hides_them(self):
+        assert self.ours(Stop) == 1
+
+    def test_a_setting_shows_them(self, monkeypatch):
+        monkeypatch.setenv("VLMGUARD_TRACEBACK", "1")
+        assert self.ours(Stop) > 3
+
+    def test_other_errors_keep_theirs(self):
+        assert self.ours(ValueError) > 3
+
+
+def walk(trace):
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next

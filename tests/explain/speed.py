@@ -18,7 +18,6 @@ import time
 from pathlib import Path
 
 from vlmguard_explain import command
-from vlmguard_explain.match.catalogue import load
 from vlmguard_explain.source import reader, sources
 
 
@@ -52,7 +51,7 @@ def beside_grep(folder: Path, megabytes: int, colours: bool = False, rounds: int
     """Processor seconds of both, of the best round; the ratio; the process's memory in MB."""
     path, words = folder / "train.log", folder / "words"
     mixed(path, megabytes << 20, colours)
-    wanted = command.strings(load())
+    wanted = command.strings()
     words.write_bytes(b"\n".join(wanted) + b"\n")
     find = reader.finder(wanted)
     theirs = min(_grep(path, words) for _ in range(rounds))

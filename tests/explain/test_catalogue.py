@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 
 import pytest
 
 from tests.explain import compose, schema
+from tests.explain.schema import FILES, load
 from vlmguard_explain.advice import flags, values
 from vlmguard_explain.advice.steps import cause, steps
-from vlmguard_explain.match.catalogue import HERE, Pattern, load, table
+from vlmguard_explain.match import catalogue
+from vlmguard_explain.match.catalogue import HERE, Pattern, table
 from vlmguard_explain.run.logfacts import Facts
+from vlmguard_explain.tracebacks.event import flat
 
 CHANGES = table("changes")
-FILES = [*sorted((HERE / "catalogue").glob("*")), *sorted((HERE / "cases").glob("*"))]
 CONDITIONS = [(k.code, p) for k in load() for p in k.patterns if p.all or p.none or p.near]
 
 
@@ -27,12 +30,19 @@ def test_a_file_is_as_it_must_be(path):
 def test_a_slip_is_told_with_its_line_and_the_nearest_word(tmp_path):
     text = (HERE / "catalogue" / "VG529-bf16.toml").read_text()
     path = tmp_path / "VG529-bf16.toml"
-    step = '\n[[step]]\ndo = "ls -l {paht}"\n'
+    step = '\n[[step]]\ndo = "ls -l {paht}"\ncots = "none"\n\n[[step]]\ndo = "zeroo2"\n'
+    step += '\n[[step]]\ncost = "none"\n\n[[step]]\ndo = "zero2"\nrun = ["phse=save"]\n'
     path.write_text(text.replace("message = [", "mesage = [", 1) + step)
-    key, value = schema.errors(path)
-    line = text.split("message = [")[0].count("\n") + 1
+    inner, missing, condition, key, value, change = schema.errors(path)
+    line, lines = text.split("message = [")[0].count("\n") + 1, len(text.splitlines())
+    assert inner.startswith(f"{path.name}:{lines + 4}: ")
+    assert missing == f"{path.name}:{lines + 9}: {missing.split(': ')[1]}: Field required"
+    assert condition.startswith(f"{path.name}:{lines + 14}: ")
+    assert condition.endswith(": Assertion failed, no fact of a run is called phse; phase?")
     assert key == f"VG529-bf16.toml:{line}: no key is called mesage; message?"
+    assert inner.endswith(": no key is called cots; cost?")
     assert value.endswith(": no value is called paht; path?")
+    assert change.endswith(": no change is called zeroo2; zero2?")
 
 
 @pytest.mark.parametrize(("name", "taken"), [("VG640-x", False), ("VG701-x", True)])
@@ -40,6 +50,12 @@ def test_the_ledger_has_the_codes_from_610_to_669(tmp_path, name, taken):
     path = tmp_path / f"{name}.toml"
     path.write_text((HERE / "catalogue" / "VG529-bf16.toml").read_text())
     assert (schema.errors(path) == []) is taken
+
+
+def test_a_slip_of_toml_is_told_with_its_line(tmp_path):
+    path = tmp_path / "VG701-x.toml"
+    path.write_text('title = "x"\nzh = x\n')
+    assert schema.errors(path)[0].startswith("VG701-x.toml:2: ")
 
 
 def test_a_pattern_without_a_place_is_refused(tmp_path):
@@ -80,6 +96,21 @@ def test_each_value_is_used():
     assert values.names() <= {name for pair in used for name in pair}
 
 
+LOOK = re.compile(table("advice")["steps"]["look"])
+
+
+@pytest.mark.parametrize("known", load(), ids=lambda known: known.code)
+def test_what_changes_the_run_comes_before_a_look_and_what_is_not_sure_is_last(known):
+    for one in known.examples:
+        facts = Facts(message=flat(one["text"]))
+        found = [step for step in steps(known, facts) if step in known.steps]
+        said = [CHANGES.get(step.do, {}).get("usual", step.do) for step in found]
+        unsure = [one.startswith("not sure: ") for one in said]
+        looks = [bool(LOOK.match(one)) for one in said if not one.startswith("not sure: ")]
+        assert unsure == sorted(unsure)
+        assert known.order != "cause" or looks == sorted(looks)
+
+
 HOSTILE = "x'; reboot #\n`id` $(id) \x1b[2J hf_abcdefghijklmnopqrstuv"
 
 
@@ -108,3 +139,13 @@ def test_every_change_has_plain_words():
     assert all("usual" in ways for ways in CHANGES.values())
     used = {step.do for known in load() for step in known.steps}
     assert {one for one in used if re.fullmatch(r"[a-z_0-9]+", one)} <= set(CHANGES)
+
+
+def test_in_a_package_that_is_not_the_users_own_the_users_cache_is_used(monkeypatch, tmp_path):
+    monkeypatch.setattr(catalogue.sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr(catalogue.Path, "exists", lambda _: False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    found = catalogue.data.__wrapped__()
+    assert (tmp_path / "vlmguard" / "catalogue.json").is_file()
+    assert catalogue.data.__wrapped__() == found

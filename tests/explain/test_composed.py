@@ -10,17 +10,17 @@ import re
 import pytest
 
 from tests.explain import compose
+from tests.explain.schema import load
 from vlmguard_explain.advice import flags
 from vlmguard_explain.advice.steps import cause
 from vlmguard_explain.advice.steps import steps as steps_of
 from vlmguard_explain.command import explain
-from vlmguard_explain.match.catalogue import load
 from vlmguard_explain.show.headline import headline
 
 # Told by a table, by other ranks, by losses, or without the frame that gives it away.
 ELSEWHERE = {"VG508", "VG515", "VG551", "VG563", "VG569", "VG593"}
 EXAMPLES = [
-    (known, number, example["text"])
+    pytest.param(known, number, example["text"], id=f"{known.code}-{number}")
     for known in load()
     if known.code not in ELSEWHERE
     for number, example in enumerate(known.examples)

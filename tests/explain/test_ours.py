@@ -8,9 +8,9 @@ import json
 import pytest
 
 from tests.explain import compose
+from tests.explain.schema import load
 from vlmguard.core.findings import Finding
 from vlmguard_explain.command import explain, main
-from vlmguard_explain.match.catalogue import load
 
 OOM = next(k for k in load() if k.code == "VG512").examples[0]["text"]
 HEADER = {"vlmguard": "0.1.0", "framework": "ms-swift", "releases": {"torch": "2.13.0", "ms-swift": "4.6.0"},
@@ -59,7 +59,7 @@ def test_the_guards_lines_in_a_log(tmp_path):
     log.write_text("vlmguard: VG204 warned [rank 3]: 4 of 80 tensors of the tower got no gradient\n" + compose.healthy(3))
     answer, _ = explain([str(log)])
     (said,) = answer.guard
-    assert (answer.verdict, said.code, said.outcome, said.rank) == ("finished", "VG204", "warned", 3)
+    assert (answer.verdict, said["code"], said["outcome"], said["rank"]) == ("finished", "VG204", "warned", 3)
 
 
 @pytest.mark.parametrize("outcome", ["fixed", "set", "unjudged", "note"])
@@ -67,7 +67,7 @@ def test_a_line_of_every_outcome_is_read(tmp_path, outcome):
     log = tmp_path / "train.log"
     log.write_text(f"vlmguard: VG904 {outcome} [rank 1]: why\n" + compose.healthy(3))
     (said,) = explain([str(log)])[0].guard
-    assert (said.code, said.outcome, said.rank) == ("VG904", outcome, 1)
+    assert (said["code"], said["outcome"], said["rank"]) == ("VG904", outcome, 1)
 
 
 @pytest.mark.parametrize(("outcome", "code"), [("stopped", "VG571"), ("explained", "VG501")])

@@ -15,7 +15,6 @@ import pytest
 
 from tests.explain import speed
 from vlmguard_explain import command
-from vlmguard_explain.match.catalogue import load
 from vlmguard_explain.source import reader, sources
 
 MARK = b"Expected to mark a variable ready only once"
@@ -63,7 +62,7 @@ def test_one_line_of_100_mb():
             yield b"z" * (1 << 20)
         yield MARK
 
-    wanted = command.strings(load())[:4]
+    wanted = command.strings()[:4]
     start = time.process_time()
     pieces = reader.read(blocks(), reader.finder(wanted, plain=True))
     assert pieces[-1].end == (100 << 20) + len(MARK)
@@ -74,7 +73,7 @@ def test_one_line_of_100_mb():
 def test_both_matchers_agree():
     """Where the extra is not installed, the plain one is compared with the words' own places."""
     draw = random.Random(2)
-    wanted = command.strings(load())[:60]
+    wanted = command.strings()[:60]
     data = b"".join(draw.choice([*wanted, b"noise ", b"Error", b"\n"]) for _ in range(1500))
     plain = reader.finder(wanted, plain=True)(data)
     expected = {at for word in wanted for at in range(len(data)) if data.startswith(word, at)}

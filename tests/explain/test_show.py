@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 
 from tests.explain import compose
+from tests.explain.schema import load
 from vlmguard_explain.advice import flags
 from vlmguard_explain.advice.steps import steps as steps_of
 from vlmguard_explain.command import explain, main
-from vlmguard_explain.match.catalogue import Step, load
+from vlmguard_explain.match.catalogue import Step
 from vlmguard_explain.run.logfacts import Facts
 from vlmguard_explain.show import next_steps, show
 from vlmguard_explain.source import clean

@@ -8,23 +8,21 @@ from vlmguard_explain.match.catalogue import HERE
 
 ROOT = Path(__file__).parents[2] / "vlmguard"
 MODULES = [path for path in HERE.rglob("*.py") if path.name != "__init__.py"]
-CODE, ALL = 3747, 5336  # lines of code; all by ``wc -l`` (to be 5,000), the command's too
+# By ``wc -l``: the engine and its command; what gives the guard its rules of the catalogue; the
+# command `vlmguard rows`.
+ENGINE, DOOR, ROWS = 5000, 220, 180
 
 
-def lines(path: Path, bare: bool = False) -> int:
-    """All, or those that are no comment, no docstring, and not blank."""
-    inside, count = False, 0
-    for line in map(str.strip, path.read_text(encoding="utf-8").splitlines()):
-        count += not bare or bool(not inside and line and not line.startswith(("#", '"""')))
-        inside = inside != (line.count('"""') == 1)
-    return count
+def lines(path: Path) -> int:
+    return len(path.read_text(encoding="utf-8").splitlines())
 
 
 def test_the_engine_and_its_command():
-    own = [path for path in MODULES if path.name != "rows.py"]  # a command of its own
-    own += [ROOT / name for name in ("cli/explain.py", "rules/known.py")]
-    assert sum(lines(path, bare=True) for path in own) <= CODE
-    assert sum(map(lines, own)) <= ALL
+    apart = ("rows.py", "rules.py")
+    own = [path for path in MODULES if path.name not in apart] + [ROOT / "cli" / "explain.py"]
+    assert sum(map(lines, own)) <= ENGINE
+    assert lines(HERE / "rules.py") + lines(ROOT / "rules" / "known.py") <= DOOR
+    assert lines(HERE / "rows.py") <= ROWS
     assert max(map(lines, own)) <= 300
     assert not [*HERE.glob("catalogue/*.py"), *HERE.glob("cases/*.py")]  # data alone
     assert sum(map(lines, Path(__file__).parent.glob("*.py"))) <= 3500

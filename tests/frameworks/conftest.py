@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit import runs, seeds, turns
+from tests.kit import cells, runs, seeds, turns
 
 SEED, TURNS = "VLMGUARD_TEST_SEED", "VLMGUARD_TEST_TURNS"
 
@@ -59,6 +59,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept = [item for item in items if _name(item) is None or _name(item) in _chosen(item, items)]
     left = [item for item in items if item not in set(kept)]
     config.hook.pytest_deselected(items=left)
+    for item in left:
+        cells.LEFT_OUT.setdefault(item.path, set()).add(str(_name(item)))
     items[:] = kept
 
 

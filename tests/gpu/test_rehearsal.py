@@ -45,7 +45,8 @@ def test_broken_without_the_guard_and_trained_with_it(rehearsed, case, broken):
 def test_the_other_parts_were_reached(rehearsed):
     steps = rehearsed["step"]["steps"]
     assert {bool(step[0]) for step in steps} == {True, False}
-    assert all(step[4] > 0 for step in steps if step[0]), "our own functions were not reached"
+    inside = rehearsed["step"]["inside_warming"]
+    assert any(inside), "our own functions were not reached"  # later they may rest
     assert not any(step[4] for step in steps if not step[0]), "the guard was not off"
     assert rehearsed["sync"]["ours_under_error"] == "passed"
     assert set(rehearsed["costs"]) >= {"checkpointing", "find_unused", "blank"}
@@ -53,7 +54,7 @@ def test_the_other_parts_were_reached(rehearsed):
 
 
 def test_the_page_can_be_made_of_it_and_a_rehearsal_is_no_result(rehearsed):
-    assert "Not measured yet" in measured.gpu(rehearsed)
+    assert "Nothing was measured on a GPU yet" in measured.gpu(rehearsed)
     text = measured.gpu({**rehearsed, "rehearsal": False})
     assert "| blank: text_with_blank |" in text
     assert "Not measured" not in text

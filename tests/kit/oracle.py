@@ -52,13 +52,15 @@ def compare(
     tol: float = TOLERANCE,
     world: int = 2,
     skip: tuple[str, ...] = (),
+    alone: bool = False,
 ) -> Verdict:
     """Every trainable parameter: ‖Δw − Δw_ref‖ ≤ tol·‖Δw_ref‖, and what moves there moves here.
 
     skip: ends of names of parameters whose gradient is zero but for rounding.
+    alone: the reference is one process with the rows of all ranks.
     """
-    for who, ranks in (("run", run), ("reference", reference)):
-        _distributed(who, ranks, world)
+    for who, ranks, many in (("run", run, world), ("reference", reference, 1 if alone else world)):
+        _distributed(who, ranks, many)
         _learning(who, ranks)
     faults = [*_drift("run", run), *_drift("reference", reference)]
     ours, theirs = run[0], reference[0]

@@ -3,7 +3,7 @@
     outcome = once([words, env, guard], lambda folder: execute(words, folder, variables, 420))
 
 The same run is made once a session: outcomes are kept in the session's folder, under a lock, so
-that tests in several processes share references. Two CPUs a run: more wait for their turn.
+that tests in several processes share references. As many run at once as there are CPUs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""A turn on this machine: two CPUs a run, and more runs wait, whoever started them.
+"""A turn on this machine: as many real runs at once as there are CPUs, and more runs wait, whoever
+started them. A run of two ranks keeps one and a half CPUs busy, and limits count its own progress.
 
 If VLMGUARD_TEST_TURNS names a file, each turn adds a line to it: the test file and the seconds.
 """
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from tests.kit import envs
 
-SLOTS = max(1, len(os.sched_getaffinity(0)) // 2)
+SLOTS = len(os.sched_getaffinity(0))
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from tools.lab.cases import Case
 
 pytestmark = pytest.mark.frameworks
 ENV = "newest"
-NUMBER = 20
+NUMBER = 10
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def told(fields: dict[str, object]) -> tuple[object, object]:
 
 
 def test_drawn_cases_are_as_recorded(newest):
-    """20 cases; the sources decide which. VLMGUARD_DRAW=SEED draws those of a seed."""
+    """10 cases; the sources decide which. VLMGUARD_DRAW=SEED draws those of a seed."""
     seed = seeds.seed("VLMGUARD_DRAW")
     print(f"VLMGUARD_DRAW={seed}")
     committed = records.load(ENV)

@@ -111,6 +111,23 @@ def test_layers_behind_the_feature_layer_are_one_note():
     assert "2 of 4 vision tensors" in found[2].entries[0].why
 
 
+class Behind(Layers):
+    """The same under reentrant checkpointing: the last layer only runs without gradients, since
+    nothing has it run again."""
+
+    def _see(self, x):
+        first = checkpoint(self.visual.a, x.requires_grad_(), use_reentrant=True)
+        checkpoint(self.visual.b, first, use_reentrant=True)
+        return first
+
+
+def test_the_same_layers_under_reentrant_checkpointing():
+    found = told(plain, net=Behind, windows=5)
+    assert said(found) == ["VG630 note"]
+    assert "2 of 4 vision tensors" in found[2].entries[0].why
+    assert "nothing uses their output" in found[2].entries[0].why
+
+
 def freeze(model, optimizer, number):
     model.visual.requires_grad_(number % 3 == 0)
     plain(model, optimizer, number)

@@ -62,6 +62,23 @@ def text_alone(model, optimizer, number):
     optimizer.step()
 
 
+def images_skipped(to_none, late):
+    """A batch with images whose gradient is thrown away, and one of text that is stepped on."""
+
+    def body(model, optimizer, number):
+        model(x=batch(model)).backward()
+        if not late:
+            optimizer.zero_grad(set_to_none=to_none)
+        loss = model(x=batch(model), image=False)
+        if late:
+            optimizer.zero_grad(set_to_none=to_none)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return body
+
+
 def clipped(model, optimizer, number):
     optimizer.zero_grad()
     (model(x=batch(model)) * 100).backward()
@@ -129,6 +146,10 @@ HEALTHY = {
     "a second step": (stepped_twice, {}),
     "a batch skipped": (skipped, {}),
     "text alone at times": (text_alone, {}),
+    "images skipped": (images_skipped(True, False), {}),
+    "images skipped, zeros": (images_skipped(False, False), {}),
+    "images skipped, behind the forward": (images_skipped(True, True), {}),
+    "images skipped, zeros behind the forward": (images_skipped(False, True), {}),
     "tied": (plain, {"net": Tied}),
     "clipped to a norm, known": (clipped, {"max_norm": 0.37}),
     "clipped to a norm, unknown": (clipped, {}),
@@ -175,6 +196,7 @@ def changed(change):
 MEANT = {
     "by value": changed(lambda p: p.grad.clamp(-1e-3, 1e-3)),
     "noise": changed(lambda p: p.grad + torch.randn_like(p)),
+    "decay by hand": changed(lambda p: p.grad + p.detach()),
     "a tensor at a time": changed(lambda p: p.grad / (1 + 100 * p.grad.norm())),
     "after accumulation": after_accumulation,
 }

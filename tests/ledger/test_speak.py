@@ -9,6 +9,7 @@ import weakref
 import pytest
 
 from vlmguard.core import runstate
+from vlmguard.core.errors import Stop
 from vlmguard.core.runstate import RunState
 from vlmguard.core.settings import Settings
 from vlmguard.ledger import line
@@ -141,6 +142,28 @@ def test_one_code_does_not_fill_the_terminal(run, capsys):
         entry = Entry("VG630", "warning", "no gradient came", f"tensor {name}")
         speaker.window([Verdict("reach", "differs", (entry,))])
     assert capsys.readouterr().err.count("VG630") == 3
+
+
+@pytest.mark.parametrize("known", [(), ("vision",), ("vision", "aligner")])
+def test_a_tower_that_vg302_has_told_of_is_not_told_again(run, capsys, known):
+    speaker, state, file = run
+    state.no_gradient = frozenset(known)
+    entry = Entry("VG630", "warning", "no gradient came", towers=("vision", "aligner"))
+    part = Entry("VG630", "warning", "no gradient came to a layer", "2 of 9 vision tensors")
+    speaker.window([Verdict("reach", "differs", (entry, part))])
+    told = capsys.readouterr().err
+    assert told.count("VG630") == (1 if len(known) == 2 else 2)
+    assert "to a layer" in told
+    assert len(json.loads(file.read_text().splitlines()[0])["stations"]["reach"]["entries"]) == 2
+
+
+def test_a_user_who_has_a_run_stopped_for_it_is_obeyed(run):
+    speaker, state, _ = run
+    state.settings = Settings({"VG630": "error"})
+    state.no_gradient = frozenset({"vision"})
+    entry = Entry("VG630", "warning", "no gradient came", towers=("vision",))
+    with pytest.raises(Stop, match="VG630"):
+        speaker.window([Verdict("reach", "differs", (entry,))])
 
 
 def test_two_causes_of_one_code_are_two_and_notes_are_in_the_report_alone(run, capsys):

@@ -87,6 +87,11 @@ def test_wrong(wrong):
     assert not any(each.entries for each in found[: since - 1])
 
 
+def test_what_is_about_whole_towers_names_them():
+    assert windows(*[DARK] * 3)[-1].entries[0].towers == ("vision",)
+    assert windows(*[layer("got")] * 2)[-1].entries[0].towers == ()
+
+
 def test_what_is_unused_by_construction_is_one_note():
     found = windows(*[layer("needs")] * 4)
     assert [[entry.level for entry in each.entries] for each in found] == [[], ["note"], [], []]

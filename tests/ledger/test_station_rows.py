@@ -77,6 +77,9 @@ def test_rows_without_targets():
     empty = row(targets=0, own=0, eos_targets=0)
     assert told(judged(page(row(), row(), row(), empty))) == [("VG610", "note")]
     assert told(judged(page(empty, empty))) == [("VG610", "warning")]
+    two_of_eight = [row()] * 6 + [empty] * 2
+    assert told(judged(page(*two_of_eight))) == [("VG610", "note")]
+    assert told(judged(page(*two_of_eight, *two_of_eight))) == [("VG610", "warning")]
     halves = [page(row(), empty, step=step) for step in (1, 2)]
     assert told(judged(*halves)) == [("VG610", "warning")]
 
@@ -223,7 +226,7 @@ def test_rows_repeated_after_a_resume_are_told():
     again = [page(step=step, digests=page(step=step - 3)["rows"]["digests"]) for step in (4, 5)]
     verdict = judged(*again, memory={"earlier": earlier})
     assert told(verdict) == [("VG612", "warning")]
-    assert "the rows of step 5 are those of step 2" in verdict.entries[0].why
+    assert "step 5 has those of step 2" in verdict.entries[0].why
     others = [page(step=step) for step in (4, 5)]
     assert judged(*others, memory={"earlier": earlier}).entries == ()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from vlmguard.ledger.when import KINDS, When
@@ -23,6 +25,14 @@ def due(when, number=4001):
 )
 def test_the_first_windows_and_one_in_so_many(setting, windows):
     assert due(When(setting)) == windows
+
+
+@pytest.mark.parametrize("setting", ["", "first", "off", "every 7", 1, 2])
+def test_the_next_window_that_is_due(setting):
+    when = When(setting)
+    for window in range(1200):
+        later = (each for each in range(window + 1, 4001) if when.due(each))
+        assert when.after(window) == next(later, math.inf)
 
 
 def test_a_new_kind_of_row_has_its_window_watched_once():

@@ -163,6 +163,35 @@ def test_a_model_that_does_not_see_is_left_alone():
     assert not model._forward_pre_hooks
 
 
+class Writes(torch.nn.Linear):
+    """A language model without a tower, as far as its class says."""
+
+    answer = True
+
+    def can_generate(self):
+        return self.answer
+
+
+class Masked(Writes):
+    answer = False
+
+
+class Raises(Writes):
+    def can_generate(self):
+        raise ValueError
+
+
+@pytest.mark.parametrize(("made", "followed"), [(Writes, True), (Masked, False), (Raises, False)])
+def test_a_causal_language_model_without_a_tower_is_followed(made, followed):
+    model = torch.nn.Sequential(made(2, 2))
+    wrapped(model)
+    optimizer = noted(model)
+    model(torch.ones(1, 2)).sum().backward()
+    assert bool(watcher.of(optimizer)) is followed
+    for each in watcher.of(optimizer):
+        each.close()
+
+
 def test_no_optimizer_is_looked_for_for_ever():
     model = Toy()
     wrapped(model)

@@ -75,6 +75,20 @@ def test_a_collated_batch_balances():
     assert (verdict.shown["targets"], verdict.shown["count"]) == (20, 4)
 
 
+def patched(patches, *grids):
+    """Images that are cut in patches, as Qwen's."""
+    pixels = torch.randn(patches, 12, generator=torch.Generator().manual_seed(3))
+    grid = torch.tensor(grids)
+    return batch(pixel_values=lambda _: pixels, image_grid_thw=lambda _: grid)
+
+
+def test_fewer_pixels_than_grids():
+    assert judged(patched(8, (1, 2, 2), (1, 2, 2))).entries == ()
+    verdict = judged(patched(4, (1, 2, 2), (1, 2, 2)))
+    assert told(verdict) == [("VG611", "warning", "fewer pixels than grids")]
+    assert "4 patches, and grids of 8" in verdict.entries[0].why
+
+
 def test_a_row_is_shown_as_text_with_its_targets():
     (shown,) = judged(batch()).shown["rows"]
     assert shown["pieces"][:2] == [["w1 ", None], ["w50 ", None]]
@@ -231,3 +245,55 @@ def test_many_and_long_rows_stay_few_numbers():
 def test_embeddings_instead_of_ids_cannot_be_told():
     verdict = judged({"inputs_embeds": torch.zeros(1, 2, 3)})
     assert (verdict.state, verdict.reason) == ("cannot tell", "the model is not given token ids")
+
+
+class Generates(nn.Linear):
+    """As transformers' classes answer."""
+
+    answer = True
+
+    def can_generate(self):
+        return self.answer
+
+
+class Masked(Generates):
+    answer = False
+
+
+def of_class(model, **config):
+    found = subject()
+    found.model = model
+    model.config = Config(**config)
+    return Rows(found)
+
+
+def masked(told):
+    """As BERT's collator: some words are hidden, and only those are targets."""
+    return torch.where(told["labels"] == -100, told["input_ids"], 4)
+
+
+CLASSES = {
+    "causal": (Generates(1, 1), {}, True),
+    "no class that says so": (nn.Linear(1, 1), {}, True),
+    "a language model inside a class of a user's": (nn.Sequential(Generates(1, 1)), {}, True),
+    "masked": (Masked(1, 1), {}, False),
+    "an encoder with a decoder": (Generates(1, 1), {"is_encoder_decoder": True}, False),
+}
+
+
+@pytest.mark.parametrize("case", CLASSES.values(), ids=CLASSES)
+def test_labels_are_next_tokens_only_of_a_causal_model(case):
+    model, config, causal = case
+    verdict = judged(batch(input_ids=masked), reader=of_class(model, **config))
+    assert ("targets" in verdict.shown) is causal
+    assert any("not the row's own tokens" in entry.why for entry in verdict.entries) is causal
+
+
+def test_an_id_below_zero_stands_for_media_and_is_not_decoded():
+    class Tokenizer:
+        def decode(self, ids):
+            if ids[0] < 0:
+                raise IndexError("piece id is out of range")
+            return f"w{ids[0]}"
+
+    assert text.of(Tokenizer())([5, -200, 6]) == ["w5", "<-200>", "w6"]

@@ -35,6 +35,7 @@ def codes(found):
 OPTIMIZERS = {
     "adamw": lambda ps: torch.optim.AdamW(ps, 1e-3),
     "adam, small": lambda ps: torch.optim.Adam(ps, 1e-8),
+    "adam, large eps": lambda ps: torch.optim.Adam(ps, 5e-7, eps=1e2),
     "sgd": lambda ps: torch.optim.SGD(ps, 1e-2, momentum=0.9),
     "sgd, small": lambda ps: torch.optim.SGD(ps, 1e-12),
     "lr 0": lambda ps: torch.optim.AdamW(ps, 0.0),

@@ -66,6 +66,35 @@ def test_a_closure_cannot_be_told():
     assert pages[0]["unread"]["update"] == watcher.CLOSURE
 
 
+def test_a_new_kind_of_row_inside_a_closure_cannot_be_told():
+    """No window is watched when the step begins: the closure's forward opens one."""
+    model = Toy()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    pages, _ = made(model, optimizer, when=When("first"))
+    for n in range(5):
+
+        def closure(image=n != 4):
+            optimizer.zero_grad()
+            loss = model(**batch(image=image))
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+    assert pages[-1]["kinds"] == ["text"]
+    assert pages[-1]["unread"]["update"] == watcher.CLOSURE
+
+
+@pytest.mark.parametrize("missing", ["books", "gather"])
+def test_a_part_that_is_missing_ends_no_run(missing):
+    model = Toy()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    _, found = made(model, optimizer)
+    step(model, optimizer, 0)
+    delattr(found, missing)
+    step(model, optimizer, 1)
+    step(model, optimizer, 2)
+
+
 def test_a_reader_that_fails_is_a_fault_of_ours():
     class Bad(Counts):
         def before(self):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 import sys
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 from vlmguard import guard
-from vlmguard.core import settings
+from vlmguard.core import runstate, settings
 from vlmguard.core.advice import FindUnused, SetVariant
 from vlmguard.core.errors import SettingsError, Stop
 from vlmguard.core.facts import Checkpointing, Run, Tower
@@ -21,6 +22,7 @@ from vlmguard_llamafactory.profile import PROFILE as LLAMAFACTORY
 from vlmguard_swift.profile import PROFILE as SWIFT
 from vlmguard_torch.watch.forward_hooks import ForwardHook, Witness
 from vlmguard_transformers import accelerators, arguments
+from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.model import observation
 from vlmguard_transformers.rows import peek
 from vlmguard_transformers.shared_rows import Meets
@@ -293,9 +295,33 @@ def test_a_trainers_accelerator_is_left_to_it(monkeypatch):
     assert [given[0] for given in begun] == [mine]
 
 
+def test_the_run_of_a_settled_loop_stays_until_it_ends(monkeypatch):
+    """Of a compiled model nothing else is watched that would hold it."""
+    monkeypatch.setattr(hf, "compiles", lambda trainer: True)
+    model, accelerator = Model(), Accelerator()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loop.prepare(lambda *given: given, accelerator, (model, optimizer), {})
+    runstate.opens()[0].kept[loop._HEARING].remove()  # as `loop.stepped` does
+    gc.collect()
+    assert runstate.opens(), "nobody would take its hooks off"
+    loop.end(lambda: None, accelerator, (), {})
+    assert not runstate.opens()
+    assert not model._forward_hooks
+    assert not optimizer._optimizer_step_pre_hooks
+
+
+def test_a_hook_that_another_takes_off_in_the_same_forward_is_not_called():
+    model, heard = Model(), []
+    handles = []
+    ForwardHook("first", lambda *_: handles[0].remove()).on(model)
+    handles.append(ForwardHook("second", lambda *given: heard.append(given)).on(model))
+    model(torch.ones(1, 2))  # torch calls it all the same, without the keyword arguments
+    assert not heard
+
+
 def test_only_a_model_with_towers_that_trains_is_judged():
     frozen = Model().requires_grad_(False)
-    assert [loop._trains_towers(each) for each in (Model(), frozen, torch.nn.Linear(1, 1), 3)] == [
+    assert [loop.trains_towers(each) for each in (Model(), frozen, torch.nn.Linear(1, 1), 3)] == [
         True, False, False, False,
     ]  # fmt: skip
 

@@ -39,6 +39,7 @@ from vlmguard_swift import encoded
 from vlmguard_swift.profile import PROFILE as SWIFT
 from vlmguard_torch.observe.observed import KindFacts, Observed
 from vlmguard_transformers import apply, arguments, lifecycle, profiles, translate  # fmt: skip
+from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.model import observation, padding  # fmt: skip
 from vlmguard_transformers.profile import Profile
 from vlmguard_transformers.reading import Reading
@@ -266,6 +267,14 @@ def test_a_loader_of_evaluation_marks_its_batches(workers):
     assert phases.of(None) == "train"
 
 
+def test_a_batch_that_cannot_be_marked_is_collated(monkeypatch):
+    data = pytest.importorskip("torch.utils.data")
+    loader = data.DataLoader([1, 2], collate_fn=Collator())
+    lifecycle.eval_loader(lambda: loader, object(), (), {})
+    monkeypatch.setattr(phases.InPhase, "__init__", lambda self, collate, phase: 3)
+    assert list(loader) == ["train", "train"]
+
+
 def test_two_threads_that_collate_at_once_keep_their_phases():
     both, seen = threading.Barrier(2), {}
 
@@ -306,6 +315,27 @@ def test_the_most_derived_profile_acts():
 def test_a_tie_is_an_error():
     with pytest.raises(profiles.TwoProfiles, match="one and two both own"):
         profiles.select(A(), [profile("one", "*:A"), profile("two", "*:A")])
+
+
+def made_of(*classes):
+    """An object; of its classes, the most derived first, a module and names that it has."""
+    base = ()
+    for module, *names in reversed(classes):
+        members = {"__module__": module, **dict.fromkeys(names, lambda self: None)}
+        base = (type("Made", base, members),)
+    return base[0]()
+
+
+def test_a_loss_of_the_users_own_may_call_the_model_more_than_once():
+    theirs = ("transformers.trainer", "compute_loss", "training_step")
+    assert not hf.own_loss(made_of(theirs))
+    assert not hf.own_loss(made_of(("__main__", "log"), ("trl.trainer", "compute_loss"), theirs))
+    assert hf.own_loss(made_of(("__main__", "compute_loss"), theirs))
+    assert hf.own_loss(made_of(("my.trainer", "training_step"), theirs))
+    assert hf.own_loss(types.SimpleNamespace()), "a loop"
+    patched = made_of(theirs)
+    patched.compute_loss = print
+    assert hf.own_loss(patched)
 
 
 def test_advice_is_spelt_by_the_profile():
@@ -411,10 +441,24 @@ def test_a_tower_that_gets_nothing_stops_the_optimizer_before_its_second_step():
     trainer, state = watched(model)
     step(trainer, model, True)
     before = model.model.weight.detach().clone()
-    with pytest.raises(Stop, match=r"VG302: .* in 2 steps it ran with gradients switched on"):
+    with pytest.raises(Stop, match=r"VG302: .* it ran and got no gradient in 2 steps"):
         step(trainer, model, True)
     assert torch.equal(before, model.model.weight)
     guard.close(state)
+
+
+@pytest.mark.parametrize("policy", ["warn", "off"])
+def test_what_vg302_has_told_is_known_to_the_run(policy, capsys):
+    """The ledger's station reach does not tell it again."""
+    model = Model()
+    model.visual.forward = torch.no_grad()(model.visual.forward)
+    trainer, state = watched(model)
+    state.settings = Settings({"VG302": policy}, ledger="off")
+    for _ in range(3):
+        step(trainer, model, True)
+    guard.close(state)
+    assert ("VG302" in capsys.readouterr().err) == (policy == "warn")
+    assert state.no_gradient == ({"vision"} if policy == "warn" else set())
 
 
 def test_another_optimizer_that_steps_is_not_judged_for_it():

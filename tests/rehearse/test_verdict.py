@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
-from vlmguard.rehearse import verdict
+from vlmguard.rehearse import fixture, verdict
 from vlmguard.rehearse.compare import Difference
+from vlmguard.rehearse.fixture import Scene
 from vlmguard.rehearse.rows import DIFFER, LOADER, Window
 from vlmguard.rehearse.verdict import (
     CANNOT,
@@ -56,6 +58,28 @@ def test_right_needs_books_that_balance():
     told = verdict.balanced(right, "VG620: the target of each token is itself")
     assert (told.kind, told.code, told.why[:5]) == (WRONG, 1, "VG620")
     assert verdict.balanced(crash, "VG620: …") == crash
+    scaled = Judgement(WRONG, why="2.00 times")
+    assert verdict.balanced(scaled, "VG622: 4 times").why == "2.00 times; VG622: 4 times"
+
+
+@pytest.mark.parametrize(("code", "level", "own_rows", "told"), [
+    ("VG620", "warning", False, True),
+    ("VG640", "warning", False, True),
+    ("VG650", "warning", True, True),
+    ("VG302", "warning", True, True),
+    ("VG610", "warning", True, True),
+    ("VG610", "warning", False, False),
+    ("VG612", "warning", True, False),
+    ("VG630", "note", True, False),
+    ("VG108", "warning", True, False),
+])  # fmt: skip
+def test_which_findings_take_right_away(tmp_path, code, level, own_rows, told):
+    scene = Scene("guard on", "sft", (), "", tmp_path)
+    lines = [{"kind": "ledger"}, {"kind": "finding", "code": code, "level": level, "why": "so"}]
+    (tmp_path / "report.rank0.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    assert fixture.unbalanced(scene, own_rows) == (f"{code}: so" if told else "")
+    assert fixture.booked(scene)
+    assert not fixture.booked(replace(scene, place=tmp_path / "none"))
 
 
 def test_every_safeguard_has_its_trap():

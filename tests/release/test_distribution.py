@@ -52,6 +52,7 @@ def index():
         pytest.skip(f"NOT TESTED: pip reaches no package index: {words[-300:]}")
 
 
+@pytest.mark.drawn(2)  # pip reads the metadata of hundreds of releases for each
 @pytest.mark.parametrize("extra", sorted(EXTRAS))
 def test_each_extra_resolves_to_what_works(extra, index):
     from packaging.version import Version

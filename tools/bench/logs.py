@@ -11,13 +11,12 @@ from typing import Any
 from tests.explain.speed import mixed
 from tools.bench import measure
 from vlmguard_explain import command
-from vlmguard_explain.match.catalogue import load
 from vlmguard_explain.source import reader
 
 
 def explain(quick: bool) -> dict[str, Any]:
     """Plain and coloured, by turns with grep. Processor time of whole commands."""
-    compiled = reader.finder(command.strings(load())).__qualname__.startswith("_compiled")
+    compiled = reader.finder(command.strings()).__qualname__.startswith("_compiled")
     size = 1 << (20 if quick else 30 if compiled else 26)  # the plain one takes minutes for 64 MB
     turns, rows = measure.number(quick, 1, 3), []
     for colours, bar in ((False, 3.0), (True, 4.0)):
@@ -37,7 +36,7 @@ def explain(quick: bool) -> dict[str, Any]:
 def _pairs(folder: Path, size: int, colours: bool, turns: int) -> Any:
     log, words = folder / "train.log", folder / "words"
     _written(log, size, colours)
-    words.write_bytes(b"\n".join(command.strings(load())) + b"\n")
+    words.write_bytes(b"\n".join(command.strings()) + b"\n")
     given = {"PATH": os.environ["PATH"], "LC_ALL": "C", "VLMGUARD": "off",
              "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}  # fmt: skip
     grep = ["sh", "-c", 'grep -aF -f "$1" "$2" | wc -l', "sh", str(words), str(log)]

@@ -22,7 +22,7 @@ def step(quick: bool) -> dict[str, Any]:
 
     torch.set_num_threads(1)
     size, number = "tiny" if quick else "small", measure.number(quick, 4, 200)
-    spent = toggled.run(size, "cpu", torch.float32, number)
+    spent = toggled.run(size, "cpu", torch.float32, number)["steps"]
     on = [measure.Spent(cpu, wall) for guard, cpu, wall, _, _ in spent if guard]
     off = [measure.Spent(cpu, wall) for guard, cpu, wall, _, _ in spent if not guard]
     found = list(zip(on, off, strict=True))

@@ -74,8 +74,7 @@ def parts(device: str) -> dict[str, Callable[[], Any]]:
     size = "tiny" if tiny else "2b"
 
     def step() -> Any:
-        spent = toggled.run(size, device, dtype, 4 if tiny else 30)
-        return {"columns": ["on", "processor", "wall", "peak_bytes", "inside"], "steps": spent}
+        return toggled.run(size, device, dtype, 4 if tiny else 30)
 
     def mends() -> Any:
         found = costs.all_of(size, device, dtype, 2 if tiny else 10)

@@ -35,11 +35,13 @@ class Toggle(transformers.TrainerCallback):
     Attributes:
         spent: of each counted step: whether the guard was on, processor and wall seconds, peak
             bytes (0 on CPU), seconds inside our own functions.
+        warming: the last of each step before these, in which something is still looked at.
     """
 
     def __init__(self, device: str) -> None:
         self.device, self.number = device, -WARM
         self.spent: list[tuple[bool, float, float, int, float]] = []
+        self.warming: list[float] = []
         self.inside = 0.0
         self.on = True
 
@@ -59,6 +61,8 @@ class Toggle(transformers.TrainerCallback):
         most = torch.cuda.max_memory_allocated() if self.device == "cuda" else 0
         if self.number >= 0:
             self.spent.append((self.on, used, wall, most, self.inside))
+        else:
+            self.warming.append(self.inside)
         self.number += 1
         os.environ["VLMGUARD"] = "on"
 
@@ -93,8 +97,8 @@ def trainer(size: str, device: str, dtype: torch.dtype, steps: int, callback: An
     )  # fmt: skip
 
 
-def run(size: str, device: str, dtype: torch.dtype, steps: int) -> list[Any]:
-    """``spent`` of so many steps with the guard on and as many with it off."""
+def run(size: str, device: str, dtype: torch.dtype, steps: int) -> dict[str, Any]:
+    """``spent`` of so many steps with the guard on and as many with it off, and ``warming``."""
     toggle = Toggle(device)
     made = trainer(size, device, dtype, 2 * steps + WARM, toggle)
     from vlmguard_transformers import lifecycle
@@ -105,4 +109,6 @@ def run(size: str, device: str, dtype: torch.dtype, steps: int) -> list[Any]:
     finally:
         lifecycle.contain = before
         os.environ.pop("VLMGUARD", None)
-    return [list(each) for each in toggle.spent]
+    columns = ["on", "processor", "wall", "peak_bytes", "inside"]
+    steps = [list(each) for each in toggle.spent]
+    return {"columns": columns, "steps": steps, "inside_warming": toggle.warming}

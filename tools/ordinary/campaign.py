@@ -35,7 +35,9 @@ RECORDS = Path(os.environ.get("ORDINARY_RECORDS", ROOT / "docs" / "data" / "ordi
 SEED = 24
 WANTED = {1: 250, 2: 110, 3: 25, 4: 15}
 """Healthy runs of each number of ranks."""
-LONG_WANTED = 20
+LONG_WANTED, PAIRS = 20, 3
+"""Long runs, and how often each is made: two processes that do the same differ by up to 2 % all
+along, by where their memory lies."""
 LIMIT = {1: 60.0, 2: 120.0, 3: 180.0, 4: 180.0}
 LONG = 900.0
 """Seconds that a run may take; 200 steps by turns."""
@@ -166,8 +168,11 @@ def measure(workers: Workers, draw: Draw) -> dict[str, Any]:
     """The record of a drawn run."""
     begun = time.monotonic()
     on: dict[str, Any] | None = None
+    costs: list[dict[str, Any]] = []
     if draw.number >= draws.LONG:
-        off, on, folder = workers.both(draw)
+        for _ in range(PAIRS):
+            off, on, folder = workers.both(draw)
+            costs.append(_cost(off, on))
     else:
         off, _ = workers.run(draw, "off")
     if off["late"]:
@@ -179,7 +184,7 @@ def measure(workers: Workers, draw: Draw) -> dict[str, Any]:
     if on is None:
         on, folder = workers.run(draw, "on")
     else:
-        told |= _cost(off, on)
+        told |= _middle(costs)
     if on["late"]:
         raise SlowError("with the guard its time was over, and it moved")
     harm = judge.harm(draw, off, on, folder)
@@ -197,6 +202,14 @@ def _cost(off: Mapping[str, Any], on: Mapping[str, Any]) -> dict[str, Any]:
     cost, wall = (turns.ratio(before[by], after[by]) for by in ("processor", "seconds"))
     step = round(statistics.median(before["processor"]), 4)
     return {"cost": cost, "wall": wall, "step": step, "load": round(os.getloadavg()[0], 1)}
+
+
+def _middle(costs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Of each number the median; with them each pair's cost."""
+    if not all(costs):
+        return {}
+    middle = {name: round(statistics.median(e[name] for e in costs), 4) for name in costs[0]}
+    return {**middle, "pairs": [each["cost"] for each in costs]}
 
 
 def _frames(ended: Mapping[str, Any]) -> list[str]:

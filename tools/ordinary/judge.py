@@ -95,5 +95,7 @@ def printed(draw: Draw, off: Told, on: Told) -> list[str]:
 
 
 def _steady(line: str) -> str:
-    """Without numbers, which clocks and processes change, and the room that they take."""
-    return re.sub(r"\s+", " ", re.sub(r"0x[0-9a-f]+|[0-9.:]+", "0", line)).strip()
+    """Without numbers, which clocks and processes change, the room that they take, and the minutes
+    of a slower run ("1m 0s" beside "59s")."""
+    numbers = re.sub(r"0x[0-9a-f]+|[0-9.:]+", "0", line)
+    return re.sub(r"\s+", " ", re.sub(r"\b(0[dhm] )+0s", "0s", numbers)).strip()

@@ -44,6 +44,8 @@ PROGRAMS = {
 STILL, WAITS = 15.0, 200.0
 """Seconds without any processor time after which ranks count as hung, on a busy machine; and where
 they wait for a turn."""
+MOST = 20_000
+"""Characters of a rank's output that are kept."""
 OF_A_RANK = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_SIZE", "MASTER_ADDR",
              "MASTER_PORT", "TORCH_DIST_INIT_BARRIER")  # fmt: skip
 
@@ -111,11 +113,16 @@ def forked(work: Callable[[int, int], Any], world: int, limit: float) -> dict[st
                 "account": each.value,
                 "error": f"{each.error}: {each.message}" if each.failed else "",
                 "frames": list(each.frames)[-8:],
-                "output": each.output[-20000:],
+                "output": _end(each.output),
             }
             for each in done.outcomes
         ],
     }
+
+
+def _end(output: str) -> str:
+    """Its last lines, whole ones."""
+    return output if len(output) <= MOST else output[-MOST:].partition("\n")[2]
 
 
 def _rank(draw: Any, job: dict[str, Any], rank: int, port: int) -> Any:

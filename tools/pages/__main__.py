@@ -9,12 +9,14 @@ import sys
 from pathlib import Path
 
 from tools.pages import (
+    check_page,
     facts_page,
     ledger_page,
     matrix_page,
     measured,
     ordinary_page,
     rehearsals_page,
+    repositories_page,
     rule_pages,
     suites_page,
     zoo_page,
@@ -26,10 +28,12 @@ def every() -> dict[Path, str]:
     rules = {rule_pages.FOLDER / name: text for name, text in rule_pages.pages().items()}
     told = {rule_pages.FOLDER.parent / name: text for name, text in measured.pages().items()}
     seen = {rehearsals_page.PAGE: rehearsals_page.text(), facts_page.PAGE: facts_page.text()}
+    seen[check_page.PAGE] = check_page.text()
     seen[suites_page.PAGE] = suites_page.text()
     seen[ordinary_page.PAGE] = ordinary_page.text()
     seen[ledger_page.PAGE] = ledger_page.text()
     seen[zoo_page.PAGE] = zoo_page.text()
+    seen[repositories_page.PAGE] = repositories_page.text()
     return {**rules, **told, **seen, matrix_page.PAGE: matrix_page.text(matrix_page.load())}
 
 

@@ -54,8 +54,10 @@ def gather() -> None:
     """Make the copy that is built."""
     shutil.rmtree(COPY, ignore_errors=True)
     shutil.copytree(ROOT / "docs", COPY, ignore=shutil.ignore_patterns("__pycache__"))
-    for name, page in FROM_ROOT.items():
-        (COPY / page).write_text(_links(ROOT / name), "utf-8")
+    for page in COPY.rglob("*.md"):
+        page.write_text(_moved(page.read_text("utf-8")), "utf-8")
+    for name, target in FROM_ROOT.items():
+        (COPY / target).write_text(_links(ROOT / name), "utf-8")
     (COPY / "ask.md").write_text("\n".join(ask()), "utf-8")
     _example()
 
@@ -70,6 +72,16 @@ def _example() -> None:
     (COPY / EXAMPLE).write_text(page.page(read.runs(report)[-1], report.name), "utf-8")
     with (COPY / "ledger.md").open("a", encoding="utf-8") as text:
         text.write(f"\n[The page of a run that went wrong]({EXAMPLE}).\n")
+
+
+def _moved(text: str) -> str:
+    """A page of docs/: its links to the root folder's pages, which have moved into the site."""
+    names = "|".join(map(re.escape, FROM_ROOT))
+    return re.sub(
+        rf"\]\(\.\./((?:\.\./)*)({names})(?=[)#])",
+        lambda found: f"]({found[1]}{FROM_ROOT[found[2]]}",
+        text,
+    )
 
 
 def _links(file: Path) -> str:

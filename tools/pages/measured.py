@@ -44,8 +44,8 @@ WHERE = {
     "start": "Two environments that differ in one file: vlmguard's `.pth`, and a null control, a `.pth` of the same name that is read and does nothing.",
     "pre_step": "Ids are lists of Python integers, as a tokenizer gives them. Placeholders are counted in the tensor that the collator makes of them; where that does not hold what the images need, row by row.",
     "agreement": "Each rank is a thread with a client of its own of one real TCPStore; all of them, and its server, are in one process on two cores, so the wall time is mostly theirs. The server's processor time is that of its thread. Comparing the plans at the first step costs each rank two messages more (four, if it is the first to plan so).",
-    "watch": "Each tower is watched until two steps have trained it: of the first step the parameters are looked at, those without a gradient then get hooks.",
-    "step": "A real Trainer on a small Qwen2-VL of random weights (11 M parameters), the guard switched on and off from step to step in one process; 200 steps each.",
+    "watch": "Each tower is watched until two steps have trained it. In the first step vlmguard looks at the parameters; those without a gradient then get hooks.",
+    "step": "A real Trainer on a small Qwen2-VL of random weights (11 M parameters), vlmguard switched on and off from step to step in one process; 200 steps each.",
     "ledger": "The same model, every fifth step watched (as a rule it is the first three, at most twenty for new kinds of rows, then one in a thousand). What a watched step costs does not grow with its tokens: it is held to its bar on rows of 2,048 tokens, and shown for rows of 192.",
     "mends": "The same model on CPU, one rank: what it costs there says little about a GPU, where attention and kernels weigh differently. Memory is what tensors take beyond the weights, at most.",
     "explain": "Against `LC_ALL=C grep -aF -f PATTERNS LOG | wc -l` with the same strings, both commands whole; where `ahocorasick-rs` has no wheel the bar does not hold, and the log is of 64 MB.",
@@ -67,7 +67,11 @@ def benchmarks(found: dict[str, Any] | None) -> str:
     lines = [
         "# Benchmarks",
         "",
-        "What vlmguard costs: differences and ratios, never bare seconds. Both sides run by turns on the same machine, so that other work on it hits both; the figure is the median of the pairs with its 95 % interval (order statistics), in **processor time**, and wall time stands beside it. `make bench` measures all of it again in about 35 minutes; `make bench PARTS='start pre_step'` a part. The numbers are in [benchmarks.json](data/benchmarks.json).",
+        "What vlmguard costs, as a difference or a ratio of two sides: with vlmguard and without. The two sides run by turns on the same machine, so that other work on it hits both. The figure is the median of the pairs, in brackets its 95 % interval (order statistics), in **processor time**; wall time stands beside it.",
+        "",
+        "*Bar* is the limit that we set. \"Not decided\": the interval is too wide to say whether the bar is met. A null control is a file of the same name that does nothing.",
+        "",
+        f"`make bench` measures all of it again in about {_whole()} minutes of an idle machine, `make bench PARTS='start pre_step'` a part. The numbers are in [benchmarks.json](data/benchmarks.json).",
         "",
     ]
     for part, title in PARTS.items():
@@ -81,21 +85,39 @@ def benchmarks(found: dict[str, Any] | None) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+ENTERING = {
+    "calls": "pairs of a calling and a called module of ours",
+    "calls of rules": "of these, pairs with a rule in them",
+    "edges": "pairs of our modules that are called one after the other",
+    "edges between rules": "of these, pairs with a rule in them",
+    "modules": "our modules that are called",
+    "modules once the Trainer is made": "our modules that are loaded when the Trainer has been made",
+    "modules when train is called": "our modules that are loaded when the framework's `train` is called",
+    "ms of processor until the first forward": "processor time until the first forward, ms",
+    "ms of processor until the framework's train": "processor time until the framework's `train`, ms",
+    "walks": "walks over all parameters of the model",
+}
+
+
+def _whole() -> int:
+    """Minutes of all parts."""
+    told = (each.split() for each in LASTING.values())
+    return round(sum(int(number) for number, unit in told if unit.startswith("minute")))
+
+
 def _entering() -> Iterator[str]:
-    """What a plain Trainer passes before its first forward, before and now."""
-    found = figures.load()
-    before, now = (found.get(side, {}) for side in (figures.BEFORE, figures.NOW))
+    """What a plain Trainer passes before its first forward."""
+    now = figures.load().get(figures.NOW, {})
     yield from ("## A plain Trainer that enters", "")
-    yield "LLaVA, tiny, in two gloo ranks under DDP, rank 0. A model is new, or known: its observation lies in the cache. Before: as one flat folder of modules, with no reading handed on. Processor time is of one run each, with imports, from `Trainer(…)` on. The milliseconds of the two sides are not to be compared: the machine of the later ones is faster (in turns on it, a state with 182 modules at `train` and one with 136 needed the same, 366 to 397 ms and 386 ms, known). The modules of before count four stand-ins of the measuring."
-    yield from ("", "| what | before, new | now, new | before, known | now, known |")
-    yield "| --- | --- | --- | --- | --- |"
+    yield "What vlmguard does when the training of a plain Trainer begins: LLaVA, tiny, two gloo ranks under DDP, rank 0. A model is *new*, or *known*: its observation lies in the cache. Processor time is of one run each, with imports, from `Trainer(…)` on."
+    yield from ("", "| what | new model | known model |", "| --- | --- | --- |")
     for name in now.get("known", {}):
-        values = [side.get(kind, {}).get(name, "") for kind in ("new", "known") for side in (before, now)]
-        yield f"| {name} | {' | '.join(map(str, values))} |"
+        values = [now.get(kind, {}).get(name, "") for kind in ("new", "known")]
+        yield f"| {ENTERING.get(name, name)} | {' | '.join(map(str, values))} |"
     yield from ("", "`python -m tools.house --write`, about 1 minute on two idle cores.", "")
 
 
-_MET = {True: "met", False: "**missed**", None: "lost in the noise"}
+_MET = {True: "met", False: "**missed**", None: "not decided"}
 
 
 def _table(section: dict[str, Any]) -> Iterator[str]:
@@ -144,9 +166,18 @@ def _machine(words: dict[str, str]) -> str:
 
 NOT_YET = """# GPU
 
-Not measured yet: everything on these pages was run on CPU, in gloo ranks. The mechanisms are in Python code of DeepSpeed, torch and the frameworks that does not ask for the device, but step time, memory and NCCL's own behaviour have not been seen.
+Nothing was measured on a GPU yet. Everything on these pages was run on CPU, in gloo ranks. The failures come from Python code of DeepSpeed, torch and the frameworks, which does the same on any device. Step time, memory and NCCL's own behaviour have not been seen.
 
-`make gpu` measures on one CUDA device, in at most ten minutes, and this page is made from what it writes: a training step with the guard while every synchronisation with the device is an error; step time and peak memory with the guard on and off; what reentrant and non-reentrant checkpointing, `find_unused_parameters` and the blank input cost on a Qwen2-VL of 2 billion random weights in bf16; two ranks on one device that crash or hang without the guard and train with it. It needs a Python that has torch with CUDA and transformers; `make gpu-wheels` collects the rest, a few MB, into `.gpu/wheels` for a machine without an index. `python tools/gpu/run.py --cpu` rehearses it.
+`make gpu` measures on one CUDA device, in at most ten minutes. This page is then made from its results:
+
+| part | what is measured |
+| --- | --- |
+| synchronisation | a training step with vlmguard, in which every synchronisation with the device is an error |
+| cost | step time and peak memory, with vlmguard on and off |
+| remedies | what reentrant and non-reentrant checkpointing, `find_unused_parameters` and the blank input cost on a Qwen2-VL of 2 billion random weights in bf16 |
+| ranks | two ranks on one device that crash or hang without vlmguard, and train with it |
+
+It needs a Python that has torch with CUDA and transformers. `make gpu-wheels` collects the rest, a few MB, into `.gpu/wheels` for a machine without a package index. `python tools/gpu/run.py --cpu` tries it without a GPU.
 """
 
 

@@ -1,8 +1,9 @@
-"""docs/picture.svg: ``vlmguard selftest`` of the real framework, guard off and on, side by side.
+"""docs/picture.svg: ``vlmguard selftest`` of the real framework, guard off and on.
 
     python -m tools.pages.picture        where ms-swift is installed
 
-Draws the lines that the two runs printed, under a prompt, and how each run ended.
+Draws the lines that the two runs printed, under a prompt, and how each run ended: one run above the
+other, so that a telephone shows them large enough.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import textwrap
 from pathlib import Path
 
 OUT = Path(__file__).resolve().parents[2] / "docs" / "picture.svg"
-WIDTH, ROW, COLUMN, TOP = 1080, 19, 62, 64
+WIDTH, ROW, COLUMN, TOP, SIZE = 500, 23, 47, 64, 16
 COMMAND = "NPROC_PER_NODE=2 swift sft …"
 COLOURS = {"dim": "#8b949e", "red": "#ff7b72", "green": "#7ee787", "plain": "#e6edf3"}
 
@@ -42,6 +43,8 @@ def _off(told: dict) -> list[tuple[str, str]]:
 def _on(told: dict) -> list[tuple[str, str]]:
     lines = [("dim", f"$ {COMMAND}"), ("plain", "")]
     for said in told["on"]["said"]:
+        if "ledger:" in said:
+            continue  # it goes on in a second line, which is not told
         colour = "green" if " fixed" in said else "plain"
         lines += [(colour, line) for line in _wrapped(said)]
     return [*lines, ("plain", ""), ("dim", f"trained, {told['on']['seconds']:.0f} s")]
@@ -51,27 +54,25 @@ def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, COLUMN, subsequent_indent="  ")
 
 
-def draw(left: list[tuple[str, str]], right: list[tuple[str, str]]) -> str:
+def draw(first: list[tuple[str, str]], second: list[tuple[str, str]]) -> str:
     """Two panes as an SVG without fonts or pictures from elsewhere."""
-    height = TOP + ROW * max(len(left), len(right)) + 24
-    half = WIDTH // 2
-    panes = "".join(_pane(lines, x, title) for lines, x, title in
-                    ((left, 20, "without vlmguard"),
-                     (right, half + 20, "with vlmguard")))  # fmt: skip
+    middle = TOP + ROW * len(first)
+    height = middle + TOP + ROW * len(second)
+    panes = _pane(first, 0, "without vlmguard") + _pane(second, middle, "with vlmguard")
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
         'aria-label="The same command without vlmguard crashes, with it it trains">'
         f'<rect width="{WIDTH}" height="{height}" rx="10" fill="#0d1117"/>'
-        f'<path d="M{half} 16V{height - 16}" stroke="#30363d"/>'
-        '<g font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,monospace" font-size="13">'
-        f"{panes}</g></svg>\n"
+        f'<path d="M16 {middle}H{WIDTH - 16}" stroke="#30363d"/>'
+        '<g font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,monospace" '
+        f'font-size="{SIZE}">{panes}</g></svg>\n'
     )
 
 
-def _pane(lines: list[tuple[str, str]], x: int, title: str) -> str:
-    head = f'<text x="{x}" y="34" fill="{COLOURS["dim"]}" font-weight="bold">{title}</text>'
+def _pane(lines: list[tuple[str, str]], y: int, title: str) -> str:
+    head = f'<text x="20" y="{y + 34}" fill="{COLOURS["dim"]}" font-weight="bold">{title}</text>'
     body = "".join(
-        f'<text x="{x}" y="{TOP + ROW * n}" fill="{COLOURS[colour]}" xml:space="preserve">'
+        f'<text x="20" y="{y + TOP + ROW * n}" fill="{COLOURS[colour]}" xml:space="preserve">'
         f"{html.escape(line)}</text>"
         for n, (colour, line) in enumerate(lines)
     )

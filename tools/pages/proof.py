@@ -20,28 +20,35 @@ Row = dict[str, Any]
 
 HEAD = """# Proof that it does no harm
 
-A guard that breaks a training is worse than none. So it is broken on purpose, over and over.
+A guard that breaks a training is worse than none. So these tests break vlmguard on purpose, and see
+what happens to the run.
 
 ## Faults of ours, in real runs
 
 `make faults` trains tiny models of real classes in two real ranks of each framework. In each run
-one function of ours, drawn from all that the run was seen to call, raises, returns a value of the
-wrong type, or sleeps for longer than ranks wait for each other; on both ranks or on one alone. A
-run that is healthy without vlmguard must train to the same bits as without it. A run that fails or
-goes wrong without it must be mended as if nothing had failed, or be as without it, or be stopped
-with the reason. `make test` draws six of them anew each time.
+one function of vlmguard fails: it raises, returns a value of the wrong type, or sleeps for longer
+than ranks wait for each other. It fails on both ranks or on one alone. The function is drawn from
+all that the run calls.
 
-Not upset are what stands in a framework's own place (it hands on the call, once, and is tried in
-process), Python's import hook, and containment itself.
+| without vlmguard the run | with a failing vlmguard it must |
+| --- | --- |
+| is healthy | train to the same bits; or be stopped (VG406), if the ranks then plan differently |
+| goes wrong | be fixed all the same, be as without vlmguard, or be stopped with the reason |
+
+`make test` draws six such runs anew each time. Three parts are not made to fail: the stubs in a
+framework's place (other tests try them), Python's import hook, and what catches our faults.
 """
 
 AROUND = """
 ## Faults around us
 
-The same runs, with something wrong that is not ours: another patcher before or after us, a missing
-seam, third-party plug-ins that do not load, raise or answer nonsense, tables that are damaged, half
-written, missing or of another release, a full disk and an unwritable home, a closed or ASCII-only
-terminal, a notebook's streams and event loop, forks, spawned workers, threads, a debugger.
+The same runs, with something wrong around vlmguard:
+
+- another tool that patches the same functions, before or after; a function that is missing;
+- plug-ins of others that do not load, raise, or answer nonsense;
+- tables that are damaged, half written, missing or of another release;
+- a full disk, a home that cannot be written, a closed or ASCII-only terminal;
+- a notebook's streams and event loop, forks, spawned workers, threads, a debugger.
 """
 
 MUTATED = """

@@ -50,22 +50,26 @@ _RELATED = {
     "VG660": "VG107 VG640",
 }
 _FIX = {
-    "fix": "Mended by itself; the change is looked at again before training starts.",
-    "error": "Not mended: the run is stopped before it goes wrong.",
-    "warn": "Not mended: it says so, and the run goes on.",
+    "fix": "vlmguard fixes this by itself if it can, and judges the run again after the change. If "
+    "it cannot, a finding of level error stops the run.",
+    "error": "vlmguard does not fix this. A finding of level error stops the run; a warning or a "
+    "note is printed, and the run goes on.",
+    "warn": "vlmguard does not fix this. It prints the finding, and the run goes on.",
 }
-_EXPLAINS = "Explains a failure that has happened; the exception itself goes on unchanged."
+_EXPLAINS = "Explains a failure that has happened. The exception itself stays as it is."
 _CODE = ("Example", "Use instead")
 
 
 def page(rule: object) -> str:
     """Markdown of one rule."""
     title, _, body = (rule.__doc__ or "").strip().partition("\n")
-    mended = _EXPLAINS if rule.NAME.startswith("explain-") else _FIX[rule.DEFAULT]
+    explains = rule.NAME.startswith("explain-")
+    mended = _EXPLAINS if explains else _FIX[rule.DEFAULT]
     lines = [f"# {rule.CODE} {rule.NAME}", "", _escaped(title), ""]
-    lines += [f"Default policy: `{rule.DEFAULT}`. {mended} Since 0.1.0.", ""]
+    lines += [f"Default policy: `{rule.DEFAULT}`. {mended}", ""]
     for name, text in _sections(body):
-        lines += [f"## {name}", "", *(_code(text) if name in _CODE else _prose(text)), ""]
+        shown = _prose if explains or name not in _CODE else _code
+        lines += [f"## {name}", "", *shown(text), ""]
     related = [code for code in _RELATED.get(rule.CODE, "").split() if code in CODES]
     if related:
         lines += ["## Related", "", ", ".join(f"[{c}]({c}.md)" for c in related), ""]
@@ -89,7 +93,7 @@ def _sections(body: str) -> list[tuple[str, list[str]]]:
         if line and not line.startswith(" "):
             found.append((line, []))
         elif line.strip():
-            found[-1][1].append(line.strip())
+            found[-1][1].append(line.removeprefix("    ").rstrip())
     return found
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from vlmguard.check import options
 from vlmguard.check.facts import Draft
 from vlmguard.check.launcher import Job
-from vlmguard.check.reading import sources
+from vlmguard.check.reading import scripts, sources
 from vlmguard.check.reading.fields import Field, Values, Wrong, leftover, of, parse
 from vlmguard.check.reading.files import Files
 from vlmguard.core.advice import Advice, FindUnused, FreezeTower, SetVariant, StaticGraph
@@ -56,7 +56,7 @@ class Framework:
         distribution: what pip calls it.
         install: the line that provides it.
         beside: other distributions whose releases matter.
-        renamed: (release, before, since): flags that are spelt otherwise from a release on.
+        own_code: whether scripts that make its arguments in their own code are judged by them.
     """
 
     name = ""
@@ -64,7 +64,7 @@ class Framework:
     distribution = ""
     install = ""
     beside: tuple[str, ...] = ("torch", "transformers", "peft", "deepspeed", "accelerate")
-    renamed: tuple[tuple[str, str, str], ...] = ()
+    own_code = False
 
     def entry(self, job: Job, files: Files) -> str:
         """The framework's own entry that a job runs ("sft"); "" if the job is not its."""
@@ -98,6 +98,10 @@ class Framework:
 
     def values(self, job: Job, files: Files, entry: str) -> Parsed:
         """Parse a job. Raises `fields.Wrong`."""
+        made = scripts.made(entry) if "." in entry else None
+        if made is not None and self.own_code:
+            taken = options.take(job.argv)[0]
+            return Parsed(_written(made), job, [], taken)
         try:
             classes = tuple(self.classes(entry))
         except LookupError as missing:
@@ -172,6 +176,16 @@ class Framework:
         return leftover(fields, rest)
 
 
+def _written(made: scripts.Made) -> Values:
+    """The arguments that stand in a script's own code. Raises `Wrong`."""
+    fields = of((made.one,))
+    unused = [name for name in (*made.given, *made.other) if name not in fields]
+    if unused:
+        raise Wrong(f"{made.one.name}.__init__() got an unexpected keyword argument {unused[0]!r}"
+                    + leftover(fields, [f"--{unused[0]}"]))  # fmt: skip
+    return Values(fields, dict(made.given))
+
+
 def without(argv: Sequence[str], names: Sequence[str]) -> list[str]:
     """The words but for these flags and their values."""
     kept: list[str] = []
@@ -184,9 +198,9 @@ def without(argv: Sequence[str], names: Sequence[str]) -> list[str]:
     return kept
 
 
-MODULES = ("vlmguard_swift", "vlmguard_trl", "vlmguard_llamafactory", "vlmguard_flagembedding",
+MODULES = ("vlmguard_swift", "vlmguard_llamafactory", "vlmguard_flagembedding", "vlmguard_trl",
            "vlmguard_transformers")  # fmt: skip
-"""Plug-in folders that may have a ``check.py``; the general one comes last."""
+"""Plug-in folders that may have a ``check.py``; those come last that take what others build on."""
 
 
 def all_() -> list[Framework]:

@@ -216,6 +216,11 @@ _MATTERS = ("gradient_checkpointing", "gradient_checkpointing_kwargs", "deepspee
 
 def script(values: Values, module: str, draft: Draft) -> None:
     """What a script sets on its arguments in its own code comes last."""
+    made = scripts.made(module)
+    if made is not None:  # no flag reaches them
+        draft.in_code += list(values.fields)
+        draft.unread += [f"{name}, which the script computes" for name in made.other
+                         if name in _MATTERS]  # fmt: skip
     told, other = scripts.overrides(module)
     for name, value in told.items():
         if name in values.fields and name in _MATTERS:

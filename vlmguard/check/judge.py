@@ -17,6 +17,7 @@ from vlmguard.check.reading import model, places, rows, sources
 from vlmguard.check.reading.fields import Values, Wrong
 from vlmguard.check.reading.files import Files, Unreadable
 from vlmguard.check.shell.state import Trace, known
+from vlmguard.compat import verdicts
 from vlmguard.core import plan as planning
 from vlmguard.core import settings
 from vlmguard.core.errors import SettingsError
@@ -126,6 +127,8 @@ def _judged(
         draft.doubt("words that are not known here: " + trace.shown(" ".join(rest)))
     draft.doubts += _unknown(values, trace)
     draft.unread += [f"the model {name}: no such folder here" for name in _absent(values, files)]
+    draft.unread += [f"{name}: there is no such data file" for name in draft.rows.missing]
+    draft.doubts += places.assumed(bare, files)
     draft.router_loss = draft.router_loss or loss.of_routers(values, _config(values, files, bare))
     run = facts.run(draft)
     found = [*registry.get().pre_wrap(run), *draft.findings]
@@ -225,10 +228,10 @@ def _switched(found: Sequence[Finding], used: settings.Settings, off: bool) -> l
     """What is switched off for this command, and what its run will then do."""
     told = []
     if off:
-        told.append("VLMGUARD=off: the run is not guarded; what is found here will happen")
+        told.append("VLMGUARD=off: vlmguard will not guard the run; what is found here will happen")
     for finding in found:
         if used.policy(finding.code, guard.default_policy(finding.code)) == "off":
-            told.append(f"{finding.code} is switched off here, and nobody mends it in the run: "
+            told.append(f"{finding.code} is switched off: vlmguard will not fix this in the run: "
                         f"{finding.why}")  # fmt: skip
     return told
 
@@ -242,17 +245,12 @@ def _absent(values: Values, files: Files) -> list[str]:
 
 def _renamed(owner: Framework, values: Values, releases: Mapping[str, str]) -> list[str]:
     """Flags that the releases asked for spell otherwise."""
-    asked = releases.get(owner.distribution)
-    here = hf.releases(owner.distribution).get(owner.distribution)
-    found = []
-    for release, before, since in owner.renamed:
-        if asked is None:
-            continue
-        if hf.older(asked, release) and since in values.given and not hf.older(here, release):
-            found.append(f"--{since} is --{before} in {owner.name} {asked} (before {release})")
-        if not hf.older(asked, release) and before in values.given and hf.older(here, release):
-            found.append(f"--{before} is --{since} in {owner.name} {asked} (from {release})")
-    return found
+    spelt = verdicts.table("releases").get("spelt", {}).get(owner.distribution, {})
+    asked = releases.get(owner.distribution, "")
+    here = hf.releases(owner.distribution).get(owner.distribution, "")
+    now, then = (spelt.get(release.partition(".")[0], "") for release in (here, asked))
+    changed = now in values.given and then not in ("", now)
+    return [f"--{now} is --{then} in {owner.name} {asked}"] if changed else []
 
 
 def _spellings(flag: str) -> tuple[str, ...]:

@@ -22,9 +22,9 @@ def own(module: str, draft: Draft) -> None:
     if owner:
         draft.findings.append(Finding(
             "VG622", "warning",
-            f"{owner}.compute_loss takes no notice of num_items_in_batch: the Trainer does not "
-            f"divide by the {draft.accumulation} micro-batches then, and gradients become that "
-            "many times too large where the model's forward takes **kwargs",
+            f"gradients become {draft.accumulation} times too large if the model's forward takes "
+            f"**kwargs: {owner}.compute_loss ignores num_items_in_batch, and the Trainer does not "
+            f"divide by the {draft.accumulation} micro-batches",
             advice=("pass num_items_in_batch to the model, or divide the sum by it",),
             evidence="own runs: the weights of all trained tokens sum to 4 instead of 1",
         ))  # fmt: skip
@@ -43,9 +43,9 @@ def unshifted(values: Values, config: Mapping[str, Any], draft: Draft) -> None:
     if listed and names[0] not in listed:
         draft.findings.append(Finding(
             "VG620", "warning",
-            f"label_smoothing_factor: the Trainer shifts labels only for classes of its own list, "
-            f"and {names[0]} is not in it: the target of each token is itself",
-            advice=("label_smoothing_factor 0, or a loss of your own that shifts",),
+            f"the model will learn to repeat each token: with label_smoothing_factor the Trainer "
+            f"does not shift the labels of {names[0]}",
+            advice=("set label_smoothing_factor to 0, or shift the labels in a loss of your own",),
             evidence="own runs: Qwen2.5-VL, transformers 5.23",
         ))  # fmt: skip
 

@@ -72,7 +72,7 @@ def _text(path: str) -> str:
     text = read_file(os.path.abspath(path))
     if text is None:
         os.stat(path)
-        raise OSError(f"{path} is no script that can be read (a device, a pipe, over 1 MB)")
+        raise OSError(f"{path} cannot be read as a script (a device, a pipe, over 1 MB)")
     return text
 
 

@@ -75,7 +75,7 @@ def _verdict(verdict: Verdict, answer: Answer) -> Iterator[str]:
         if advice:
             yield f"      {advice}"
         if outcome == "fixed":
-            yield "      vlmguard sets this right in the run"
+            yield "      vlmguard fixes this in the run"
     if not verdict.findings:
         yield "  nothing found"
     yield from _edits(verdict, trace)
@@ -104,7 +104,7 @@ def _edits(verdict: Verdict, trace: Trace) -> Iterator[str]:
         if edit.after is not None:
             yield f"  + {edit.flag} {shlex.quote(edit.after)}"
     whole = mended(verdict, trace)
-    yield "  the whole command:" + (" (fill in what stands in ‹›)" if "‹" in whole else "")
+    yield "  the whole command:" + (" (fill in the values in ‹›)" if "‹" in whole else "")
     yield f"    {whole}"
 
 

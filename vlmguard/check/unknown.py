@@ -16,7 +16,7 @@ def may_train(job: Job, files: Files) -> bool:
     if not module:
         named = job.target.removeprefix("-m ")
         return named == job.target or not launcher.tool(named)
-    return scripts.trains(module)
+    return scripts.trains(module) or bool(scripts.absent(module))
 
 
 def reason(job: Job, files: Files) -> str:
@@ -28,4 +28,7 @@ def reason(job: Job, files: Files) -> str:
         return f"{job.target} is not on this disk"
     if not may_train(job, files):
         return f"{job.target} is not known to train"
+    absent = scripts.absent(module)
+    if absent:
+        return f"{job.target} imports {absent[0]}, which is not on this disk"
     return f"{job.target} uses no framework that is known here"

@@ -49,10 +49,10 @@ def _program(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="print the release")
     ] = False,
 ) -> None:
-    """Prevents, mends and explains failures of vision-language fine-tuning on many GPUs.
+    """vlmguard prevents, fixes and explains failures of vision-language fine-tuning on many GPUs.
 
-    Nothing has to be called: once it is installed, your usual command is guarded. These commands
-    look at an installation, answer questions and measure.
+    You do not have to call anything: once vlmguard is installed, it guards your usual training
+    command. The commands below look at an installation, a command, a data set or a log.
     """
 
 

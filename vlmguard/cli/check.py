@@ -1,9 +1,9 @@
-"""``vlmguard check``: what a training command or script will do, before it starts.
+"""Say what a training command or script will do, before you start it.
 
     vlmguard check -- swift sft --model Qwen/Qwen2.5-VL-7B-Instruct --deepspeed zero3 …
     vlmguard check train.sh
 
-Nothing is started, downloaded or written. Loads neither torch nor the framework, but with --deep.
+It starts, downloads and writes nothing. Without --deep it loads neither torch nor the framework.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from vlmguard.check.answer import Answer
 
 EPILOG = (
-    "Exit status: 0, nothing above a note; 1, an error (--strict: or a warning), or a command that "
-    "the framework refuses; 2, cannot tell."
+    "Exit status: 0, no error was found (with --strict: and no warning); 1, an error was found "
+    "(with --strict: or a warning), or the framework refuses the command; 2, it cannot tell."
 )
 
 
@@ -65,21 +65,21 @@ def _shown(answers: Sequence[Answer], asked: argparse.Namespace) -> str:
 
 def add(app: typer.Typer) -> None:
     """Make it a command of ``vlmguard``."""
-    passed.add(app, "check", "what a training command or script will do, before it starts", main)
+    passed.add(app, "check", "Say what a command will do, before you start it.", main)
 
 
 def _parser() -> passed.Parser:
     parser = passed.Parser("check", __doc__, EPILOG)
     parser.add_argument("--no-shell", dest="shell", action="store_false",
-                        help="only parse the script, evaluate nothing in it")  # fmt: skip
+                        help="parse the script, but evaluate nothing in it")  # fmt: skip
     parser.add_argument("--each", action="store_true",
-                        help="every word is a script of its own, without arguments")  # fmt: skip
+                        help="take every word as a script without arguments")  # fmt: skip
     parser.add_argument("--deep", action="store_true",
-                        help="construct the framework's own arguments, in a process of their own "
+                        help="construct the framework's own arguments, in a separate process "
                              "without network and home: half a minute")  # fmt: skip
     parser.add_argument("--releases", default="", metavar="NAME=RELEASE,…",
-                        help="the releases of the machine it will run on")  # fmt: skip
-    parser.add_argument("--strict", action="store_true", help="a warning is an error")
+                        help="releases of the machine that the command will run on")  # fmt: skip
+    parser.add_argument("--strict", action="store_true", help="treat a warning as an error")
     parser.add_argument("--format", default="text", choices=("text", "json", "sarif", "github"))
     return parser
 

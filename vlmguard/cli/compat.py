@@ -29,7 +29,7 @@ _AXES: Mapping[str, tuple[str, ...]] = {
     "accumulation": tuple(map(str, cases.ACCUMULATION)),
     "checkpointing": CHECKPOINTING,
 }
-_Release = Annotated[str, typer.Option(metavar="RELEASE", help="without: the installed one")]
+_Release = Annotated[str, typer.Option(metavar="RELEASE", help="default: the installed one")]
 
 
 def _option(axis: str, what: str) -> Any:
@@ -48,18 +48,16 @@ def compat(
     transformers: _Release = "",
     peft: _Release = "",
     tuning: Annotated[str, _option("tuning", "what trains")] = "full",
-    model: Annotated[str, _option("model", "a trait; else the plain and the real model")] = "",
+    model: Annotated[str, _option("model", "a property of the model (default: a plain one)")] = "",
     batch: Annotated[str, _option("batch", "what the batches of the ranks hold")] = "images",
     accumulation: Annotated[str, _option("accumulation", "micro-batches before a step")] = "1",
-    checkpointing: Annotated[
-        str, _option("checkpointing", "on: which variant works; or one of them; or off")
-    ] = "on",
-    as_json: Annotated[bool, typer.Option("--json", help="for another program")] = False,
+    checkpointing: Annotated[str, _option("checkpointing", "on: say which variant works")] = "on",
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON for another program")] = False,
 ) -> None:
-    """Ask the measured tables.
+    """Say which gradient checkpointing works with given releases.
 
-    Which gradient checkpointing works with these releases, strategy and training?
-    Exit status: 0 something works, 1 nothing does, 2 the question was not understood.
+    The answer comes from tables that were measured.
+    Exit status: 0, a variant works; 1, none works; 2, an option was not understood.
     """
     given = {"strategy": strategy, "tuning": tuning, "model": model, "batch": batch,
              "accumulation": accumulation, "checkpointing": checkpointing}  # fmt: skip

@@ -37,10 +37,15 @@ _SOURCE = {
 }
 HOME = os.path.dirname(os.path.dirname(os.path.abspath(vlmguard.__file__)))
 """The folder that this vlmguard was imported from."""
+PARTS = {
+    "vlmguard_accelerate.plain_seams": ", scripts that use DDP without a trainer",
+    "vlmguard_torch.ledger.seams": ", the ledger",
+}
+"""What an adapter is for, where the framework's name does not tell it."""
 OTHERWISE = """\
     vlmguard run -- swift sft …     (your command, behind "vlmguard run --")
     import vlmguard.auto            (first line of your script, before the framework)
-    pip install vlmguard            (into this environment, without --target)
+    pip install /path/to/vlmguard   (its checkout or wheel, without --target)
 """
 
 
@@ -85,15 +90,17 @@ def add(app: typer.Typer) -> None:
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="for another program")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="each seam")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON for another program")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="list every function that is wrapped")
+    ] = False,
 ) -> None:
-    """Is the guard armed here?
+    """Say whether vlmguard is active here.
 
-    And what was measured for what is installed? Starts a Python as a training would be started
-    and looks into it, then one for each framework, which it imports (up to half a minute).
-    Exit status: 0 all is well; 1 not armed, or a part of a framework is not guarded; 2 a setting
-    cannot be read.
+    It names the frameworks that it sees. It starts a Python as a training would be started, and
+    one for each framework, which imports it. That takes up to half a minute.
+    Exit status: 0, all is well; 1, vlmguard is not active or does not see a part of a framework;
+    2, a setting cannot be read.
     """
     if not as_json and sys.stderr.isatty():
         typer.echo("starting a Python and importing the frameworks in it …", err=True)
@@ -217,7 +224,7 @@ def text(found: Report, verbose: bool = False) -> Iterator[str]:
         yield from words.columns(_rows(found.works))
     if found.defaults:
         yield ""
-        yield "defaults that are not what they were in earlier releases:"
+        yield "defaults that changed in the releases that are installed here:"
         for row in found.defaults:
             short = max(len(row["value"]), len(row["before"])) < 30
             values = f": {row['value']} (before: {row['before']})" if short else ""
@@ -234,10 +241,10 @@ def _arming(found: Report) -> Iterator[str]:
             yield f"  It loads vlmguard from {found.start.home}; this one is from {HOME}."
     else:
         yield f"armed: NO. {found.problem}."
-        yield "  A training that is started here runs without the guard. Any one of these arms it:"
+        yield "  A training that you start here is not guarded. Each of these activates vlmguard:"
         yield from OTHERWISE.splitlines()
     if found.off:
-        yield "switched off: the variable VLMGUARD says so; unset it to switch the guard on."
+        yield "switched off by the variable VLMGUARD: unset it to switch vlmguard on."
 
 
 def _frameworks(found: Report, verbose: bool) -> Iterator[str]:
@@ -275,7 +282,7 @@ def _named(each: probe.Attached) -> str:
     where = f" ({framework.how}: {framework.place})" if framework.how else ""
     if version and framework.release and not _same(version, framework.release):
         where += f" (its metadata say {framework.release}: install it again)"
-    return f"{framework.name} {release}{where}"
+    return f"{framework.name} {release}{PARTS.get(framework.adapter, '')}{where}"
 
 
 def _same(one: str, other: str) -> bool:

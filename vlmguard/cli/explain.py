@@ -20,5 +20,5 @@ def main(words: Sequence[str]) -> int:
 
 def add(app: typer.Typer) -> None:
     """Make it a command of ``vlmguard``."""
-    told = "what a log says of why a run failed, hung or just ended, and what to change"
+    told = "Say why a run failed, from its log."
     passed.add(app, "explain", told, main)

@@ -20,20 +20,21 @@ def add(app: typer.Typer) -> None:
 
 
 def ledger(
-    report: Annotated[Path, typer.Argument(help="what VLMGUARD_REPORT named", metavar="REPORT")],
+    report: Annotated[
+        Path, typer.Argument(help="the file that VLMGUARD_REPORT named", metavar="REPORT")
+    ],
     html: Annotated[
-        str, typer.Option(metavar="PAGE", help="write one page that needs no network")
+        str, typer.Option(metavar="PAGE", help="write one HTML page that needs no network")
     ] = "",
     run: Annotated[
-        int, typer.Option(metavar="N", help="of a report of several runs; else the last one")
+        int, typer.Option(metavar="N", help="which run of the report (default: the last one)")
     ] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="for another program")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON for another program")] = False,
 ) -> None:
     """Show what the first steps of a run trained.
 
-    From the rows to the weights: which tokens were targets, which gradients came, what moved, and
-    whether all of it balances. The report is made by VLMGUARD_REPORT=run.json in front of the
-    training command.
+    It shows which tokens were targets, which gradients came, which weights moved, and whether all
+    of it balances. To get a report, put VLMGUARD_REPORT=run.json in front of your training command.
     """
     records = _run(report, run)
     if as_json:

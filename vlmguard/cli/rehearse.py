@@ -1,10 +1,10 @@
-"""``vlmguard rehearse``: the first steps of a training command, on this CPU, in a minute.
+"""Run the first steps of a training command on this CPU, in about a minute.
 
     vlmguard rehearse --world 64 -- swift sft --model Qwen/Qwen2.5-VL-7B-Instruct …
     vlmguard rehearse train.sh
 
-Runs the framework's own code in two ranks, with the guard off and on, on a tiny copy of the model
-and on some of your rows. Nothing of yours is written to, no GPU is used.
+It runs the framework's own code in two ranks, without vlmguard and with it, on a tiny copy of the
+model and on some of your rows. It changes none of your files and uses no GPU.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import typer
 
 EPILOG = (
-    "Exit status: 0, right; 1, will fail; 2, cannot tell; 3, right as far as shown: what was not "
-    "rehearsed as it stands is named."
+    "Exit status: 0, right; 1, it will fail or train wrongly; 2, it cannot tell; 3, right as far "
+    "as shown: some flags were left out or replaced, and are named."
 )
 
 
@@ -62,16 +62,16 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def add(app: typer.Typer) -> None:
     """Make it a command of ``vlmguard``."""
-    told = "the first steps of a training command, on this CPU, in a minute"
+    told = "Run the first steps of a command on this CPU."
     passed.add(app, "rehearse", told, main)
 
 
 def _parser() -> passed.Parser:
     parser = passed.Parser("rehearse", __doc__, EPILOG)
     parser.add_argument("--world", type=int, metavar="N",
-                        help="the number of ranks, where the command does not say")  # fmt: skip
-    parser.add_argument("--thorough", action="store_true", help="more orders of rows")
+                        help="the number of ranks, if the command does not name it")  # fmt: skip
+    parser.add_argument("--thorough", action="store_true", help="try more orders of rows")
     parser.add_argument("--yes", action="store_true",
-                        help="run your own code: plug-ins, reward functions")  # fmt: skip
+                        help="run your own code too: plug-ins, reward functions")  # fmt: skip
     parser.add_argument("--format", default="text", choices=("text", "json", "github"))
     return parser

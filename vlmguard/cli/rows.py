@@ -20,5 +20,5 @@ def main(words: Sequence[str]) -> int:
 
 def add(app: typer.Typer) -> None:
     """Make it a command of ``vlmguard``."""
-    told = "which rows of a data set break JSON, placeholders, roles or images"
+    told = "List the rows of a data set that would break a training."
     passed.add(app, "rows", told, main)

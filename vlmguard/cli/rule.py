@@ -21,13 +21,13 @@ def rule(
         str,
         typer.Argument(
             metavar="[CODE|NAME]",
-            help="VG101, its name (reentrant-ddp), or the beginning of codes (VG1)",
+            help="a code (VG101), a name (reentrant-ddp) or the beginning of codes (VG1)",
         ),
     ] = "",
-    all_: Annotated[bool, typer.Option("--all", help="every page instead of a list")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="for another program")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="print every page instead of a list")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON for another program")] = False,
 ) -> None:
-    """Explain a rule; without one, list all rules."""
+    """Explain a rule. Without a rule, list all rules."""
     from vlmguard import registry
 
     rules = dict(sorted(registry.get().rules.items()))

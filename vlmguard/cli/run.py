@@ -28,12 +28,14 @@ def add(app: typer.Typer) -> None:
 
 
 def run(
-    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND …", help="swift sft …")],
+    command: Annotated[
+        list[str], typer.Argument(metavar="-- COMMAND …", help="your training command")
+    ],
 ) -> None:
-    """Run a command with the guard.
+    """Run a command with vlmguard.
 
-    For places where no .pth file may be installed: `vlmguard run -- swift sft …` is there what
-    `swift sft …` is elsewhere. Not needed where `vlmguard doctor` says "armed: yes".
+    Use it where vlmguard cannot install a .pth file: type `vlmguard run -- swift sft …` in place
+    of `swift sft …`. You do not need it where `vlmguard doctor` says "armed: yes".
     """
     # Beside this Python where its environment is not activated.
     program = shutil.which(command[0]) or shutil.which(command[0], path=Path(sys.executable).parent)

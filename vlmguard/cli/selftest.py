@@ -26,15 +26,15 @@ def add(app: typer.Typer) -> None:
 
 def selftest(
     framework: Annotated[
-        str, typer.Option(help="its import name, as in swift; else the first one installed")
+        str, typer.Option(help="the framework's import name (default: the first one installed)")
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="for another program")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON for another program")] = False,
 ) -> None:
-    """See it work, on this CPU.
+    """Train a tiny model on this CPU, without vlmguard and with it.
 
-    Trains a tiny model twice: without the guard (it crashes) and with it (it trains). Needs no
-    GPU, downloads nothing, takes under a minute of processor time.
-    Exit status: 0 both went as told; 1 one did not; 2 there is nothing to test.
+    Without vlmguard the training crashes, with vlmguard it trains. This needs no GPU, downloads
+    nothing and takes under a minute of processor time.
+    Exit status: 0, both went as expected; 1, one did not; 2, no framework is installed.
     """
     chosen = _choose(framework)
     started, before = time.monotonic(), _processor()

@@ -119,10 +119,11 @@ def nothing(choice: Choice) -> Finding:
     return Finding(
         "VG405",
         "error",
-        "no variant of gradient checkpointing works for this combination of releases, strategy "
-        f"and model: {choice.evidence}",
-        advice=f"the nearest that works: {', '.join(choice.instead) or 'none was found'}",
-        evidence=choice.how,
+        f"this run would fail, whatever use_reentrant is: {choice.evidence.partition(': ')[0]}",
+        advice=f"use one of: {', '.join(choice.instead)}"
+        if choice.instead
+        else "nothing near it is known to work",
+        evidence=f"{choice.evidence} ({choice.how})" if choice.how else choice.evidence,
     )
 
 
@@ -250,7 +251,7 @@ def instead(query: Query) -> Iterator[str]:
     if any(tuning in cases.FROZEN for tuning in query.tuning):
         tuning = tuple(dict.fromkeys(cases.FROZEN.get(t, t) for t in query.tuning))
         if _works(replace(query, tuning=tuning)):
-            yield "freeze the tower"
+            yield "a frozen tower (if it is not meant to train)"
     lacking = {"differ", "text", "image_then_text"} & set(query.batches)
     if lacking and _works(replace(query, batches=("images", "differ_dummy"))):
         yield "a dummy image in text-only batches"

@@ -91,7 +91,7 @@ class PadWithBlank:
     """A blank input where a batch has none. Also a remedy: the adapter can put it in."""
 
     def __str__(self) -> str:
-        return "put an image in every batch (a blank one without a label will do)"
+        return "give every row an image (vlmguard rows DATA --blank OUT)"
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class SameKind:
     """Batches of one kind on all ranks."""
 
     def __str__(self) -> str:
-        return "give all ranks batches of one kind (group the rows by whether they have media)"
+        return "give media to all ranks or to none"
 
 
 @dataclass(frozen=True)

@@ -85,11 +85,13 @@ class Run:
     """A run as it is about to be wrapped.
 
     Attributes:
-        framework: "ms-swift", "FlagEmbedding", "ColossalAI", …
+        framework: "ms-swift", "TRL", "LLaMA-Factory", "FlagEmbedding", "colossalai",
+            "transformers" (a plain Trainer), "accelerate" (a loop), "torch" (a loop under DDP).
         releases: distribution name → version string, of what is imported.
         phase: "train"; "eval" for an evaluation or prediction without a training.
         strategy: how the model will be distributed.
-        world, rank: number of processes, and this one's number.
+        world: number of processes.
+        rank: this process's number, from 0.
         tuning: "full", "lora", … in the framework's own word.
         checkpointing: the effective gradient checkpointing.
         towers: the parts of the model; () where they are not known.
@@ -103,10 +105,10 @@ class Run:
         frozen: whether any parameter is frozen.
         rows: kinds of rows that any rank may meet while it trains: "text", "image", "video",
             "audio", "image+video" for a row that holds both; () if unknown.
-        eval_rows: the same of evaluation between training steps.
+        eval_rows: as ``rows``, in evaluation between training steps.
         may_be_unused: whether a batch can leave a tower unused: "no", "possible", or "yes" (the
             data are known to hold rows with and without media).
-        unused_in_training: the same of training steps alone.
+        unused_in_training: as ``may_be_unused``, in training steps alone; None if it is the same.
         never_used: trainable parameters that no kind of row uses, by name.
         cut_off: kinds of towers that train and run, and none of whose parameters gets a gradient:
             these are not in ``never_used``.
@@ -120,11 +122,13 @@ class Run:
         can_pad: whether a blank input can run the towers in a forward that has none.
         pads: whether it will.
         cannot_pad: why there can be no blank input.
-        overscaled: how many times too large each step's gradient will be, because the trainer
-            leaves a division to the model's loss which that does not make; 1 if it is not.
+        overscaled: how many times too large each step's gradient will be; 1 if it is right. The
+            trainer passes the number of tokens, and the model's loss does not divide by it.
         router_loss: whether the loss has a part that balances experts, computed from router logits
             that transformers records while blocks run.
-        find_unused, static_graph: DDP's effective options; None where DDP is not in play.
+        find_unused: DDP's effective ``find_unused_parameters``; None without DDP.
+        static_graph: DDP's effective ``static_graph``; None without DDP.
+        compiled: whether torch.compile has a part of the model, or will get it.
         unfrozen: trainable parameter tensors that the freeze policy names (none: it is obeyed).
         unfrozen_example: one of their names.
         freeze: the freeze policy, as settings state it.
@@ -154,6 +158,7 @@ class Run:
     pads: bool = False
     find_unused: bool | None = None
     static_graph: bool | None = None
+    compiled: bool = False
     accumulation: int = 1
     clipping: Literal["", "written", "missing"] = ""
     freeze: tuple[str, ...] = ()

@@ -18,7 +18,8 @@ from vlmguard.core.words import POLICIES, nearest
 GROUP = "vlmguard"
 OTHERS = "third-party plug-in"
 """How what is not ours is called where it fails."""
-HOOKS = ("pre_wrap", "pre_step", "on_error")
+JUDGING = ("pre_wrap", "pre_step")
+HOOKS = (*JUDGING, "on_error")
 _CODE = re.compile(r"^[A-Z]{2,8}\d{3,4}$")
 _OF_A_RULE = ("CODE", "NAME", "DEFAULT")
 
@@ -141,9 +142,9 @@ class Host:
         if code is not None:
             self.rules[code] = plugin
 
-    def _hooks(self, plugin: Any) -> bool:
+    def _hooks(self, plugin: Any, names: Iterable[str] = HOOKS) -> bool:
         parse = self.manager.parse_hookimpl_opts
-        return any(hasattr(plugin, name) and parse(plugin, name) for name in HOOKS)
+        return any(hasattr(plugin, name) and parse(plugin, name) for name in names)
 
     def _code(self, plugin: Any) -> str | None:
         """The code of a rule; None for a plug-in that has no hook of its own."""
@@ -168,11 +169,12 @@ class Host:
         return code
 
     def applying(self, framework: str) -> list[Any]:
-        """The rules that judge runs of a framework: those with a hook, for it or for any."""
+        """The rules that judge runs of a framework, for it or for any; not those that only explain
+        an exception."""
         return [
             rule
             for rule in self.rules.values()
-            if self._hooks(rule) and framework in getattr(rule, "FRAMEWORKS", (framework,))
+            if self._hooks(rule, JUDGING) and framework in getattr(rule, "FRAMEWORKS", (framework,))
         ]
 
     def pre_wrap(self, run: Run) -> list[Finding]:

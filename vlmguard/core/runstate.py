@@ -42,6 +42,7 @@ class RunState:
         set: findings whose remedy is in place and has yet to show that it holds.
         neutral: findings whose remedy is in place though they might never have come true.
         said: (code, sentence) → how often.
+        no_gradient: towers of which VG302 has told that no gradient reached them.
         speaks: whether it is greeted where there is nothing to say.
         stepped: whether its first step was summed up.
         kept: what adapters keep for as long as the run lasts.
@@ -58,6 +59,7 @@ class RunState:
     set: dict[str, Finding] = field(default_factory=dict)
     neutral: dict[str, Finding] = field(default_factory=dict)
     said: Counter[tuple[str, str]] = field(default_factory=Counter)
+    no_gradient: frozenset[str] = frozenset()
     speaks: bool = True
     stepped: bool = False
     closed: bool = False

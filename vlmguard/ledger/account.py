@@ -68,6 +68,7 @@ class Entry:
         since: the first step that it was seen in.
         size: relative size of the difference, where there is one.
         advice: what to do, or what usually causes it; "" if unknown.
+        towers: the towers that it is about, if it is about nothing but whole ones.
     """
 
     code: str
@@ -77,6 +78,7 @@ class Entry:
     since: int = 0
     size: float | None = None
     advice: str = ""
+    towers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

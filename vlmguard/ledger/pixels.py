@@ -28,8 +28,19 @@ def judge(
         return [*_none(pages, rows, memory, step)]
     if not any(row.media for row in rows):
         return []
+    fewer = [*_fewer(pages, step)]
     alike = [*_alike(images, memory, step)] or [*_within(pages, memory, step)]
-    return [*_raw(images, step), *alike]
+    return [*fewer, *_raw(images, step), *alike]
+
+
+def _fewer(pages: Sequence[Page], step: int) -> Iterator[Entry]:
+    """Patches that the grids tell of, and that the model is not given."""
+    counts = [each for page in pages for each in page["rows"].get("patches", ())]
+    found = [(int(given), int(told)) for given, told in counts if given < told]
+    if found:
+        given, told = found[0]
+        why = f"fewer pixels than grids: {given} patches, and grids of {told}"
+        yield _entry("warning", why, step, _CUT)
 
 
 def _raw(images: Sequence[Sequence[float]], step: int) -> Iterator[Entry]:
@@ -84,6 +95,7 @@ def _batches(page: Page) -> Iterator[Sequence[Sequence[float]]]:
         at += size
 
 
+_CUT = "a collator that leaves out pixel_values leaves out their image_grid_thw as well"
 _LOADED = "images that could not be read are often replaced by a blank one: look at their paths"
 
 

@@ -7,24 +7,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from vlmguard.core import wiring
+from vlmguard.core.facts import Wiring
 from vlmguard.ledger.account import Account, Entry, Page, Verdict
 
 AGREE = 2
 """Windows in a row that have to say the same of a tensor before anything is said."""
-Fate = Literal["reached", "off", "cut", "unused", "idle"]
-"""A gradient came; its module ran with gradients switched off in every forward; its module's output
-got one, or could get none in spite of tensors that train; its module's output was not used; it did
-not run, or nothing is known of it."""
-DEAD = ("off", "cut")
+Fate = Literal["reached"] | Wiring
+"""A gradient came, or what its module's forwards say of why none did."""
+DEAD = ("no_grad", "cut")
+_SILENT = ("idle", "unknown")
 _WHY: Mapping[Fate, str] = {
-    "off": "their modules ran with gradients switched off",
+    "no_grad": "their modules ran with gradients switched off",
     "cut": "their modules ran, and the gradient does not reach them",
-    "unused": "their modules ran, and nothing uses what they give",
+    "dropped": "their modules ran, and nothing uses their output",
 }
-_ADVICE = {
-    "off": "remove the no_grad, or freeze them; with reentrant checkpointing set "
-    "use_reentrant=False or call enable_input_require_grads()",
-    "cut": "look for detach() or no_grad between the loss and these tensors, or freeze them",
+_ADVICE: Mapping[Fate, str] = {
+    "no_grad": "remove no_grad (reentrant checkpointing: use_reentrant=False); or freeze what "
+    "should not train",
+    "cut": "look for detach() or no_grad behind them; or freeze what should not train",
 }
 
 
@@ -92,16 +93,16 @@ class _Window:
         if place in self.reached:
             return "reached"
         kind = self.account.tensors[place].kind
-        own = _fate(self.owners.get(place, set()))
-        tower = _fate(self._tower(kind)) if kind in self.dark else "idle"
-        if tower in DEAD and own != "off":
+        own = wiring.of(self.owners.get(place, ()))
+        tower = wiring.of(self._tower(kind)) if kind in self.dark else "idle"
+        if tower in DEAD and own != "no_grad":
             return tower
-        return tower if own == "idle" else own
+        return tower if own in _SILENT else own
 
     def add(self, place: int, past: _Past) -> None:
         """This window to what is known of a tensor."""
         fate = self.fate(place)
-        if fate == "idle":  # rows without images say nothing of a tower
+        if fate in _SILENT:  # rows without images say nothing of a tower
             return
         same = fate == past.fate or (fate in DEAD and past.fate in DEAD)
         past.times = past.times + 1 if same else 1
@@ -118,17 +119,6 @@ class _Window:
         }
 
 
-def _fate(notes: set[str]) -> Fate:
-    """Of the words in `vlmguard_torch.watch.tower_forwards`."""
-    if not notes or "odd" in notes or notes == {"frozen"}:
-        return "idle"
-    if notes == {"off"}:
-        return "off"
-    if "got" in notes or notes <= {"blind", "off"}:
-        return "cut"
-    return "unused" if notes <= {"needs", "off"} else "idle"
-
-
 def _count(places: Iterable[int], account: Account) -> dict[str, int]:
     return dict(Counter(account.tensors[place].kind for place in places))
 
@@ -138,7 +128,7 @@ def _entries(window: _Window, past: Mapping[int, _Past], memory: dict[str, Any])
     for place in window.trains:
         each = past[place]
         before = window.kinds in each.kinds
-        told = each.fate in DEAD or (each.fate == "unused" and not each.kinds)
+        told = each.fate in DEAD or (each.fate == "dropped" and not each.kinds)
         if told and each.times >= AGREE and place not in window.reached:
             by.setdefault((each.fate, before), []).append(place)
     every = (_entry(*key, found, window, memory) for key, found in by.items())
@@ -151,9 +141,10 @@ def _entry(
     total, here = _count(window.trains, window.account), _count(found, window.account)
     what = ", ".join(f"{n} of {total[kind]} {kind} tensors" for kind, n in here.items())
     since = memory.setdefault("since", {}).setdefault((fate, before), window.step)
-    if fate == "unused" and since != window.step:
+    if fate == "dropped" and since != window.step:
         return None  # by construction: said once
-    level: Literal["note", "warning"] = "note" if fate == "unused" else "warning"
-    why = f"no gradient reached {what}: {_WHY[fate]}"
-    why += ", though one did in an earlier window of such rows" if before else ""
-    return Entry("VG630", level, why, what, since, advice=_ADVICE.get(fate, ""))
+    level: Literal["note", "warning"] = "note" if fate == "dropped" else "warning"
+    why = f"{what} do not train: {_WHY[fate]}"
+    why += ", though they did in an earlier window of such rows" if before else ""
+    whole = tuple(here) if all(n == total[kind] for kind, n in here.items()) else ()
+    return Entry("VG630", level, why, what, since, advice=_ADVICE.get(fate, ""), towers=whole)

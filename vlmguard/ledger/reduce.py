@@ -179,10 +179,17 @@ class _Window:
             return True
         if word == "grown" and self.replaced.issuperset(flow.place for flow in found):
             return True  # somebody put other gradients in their place
+        if word == "grown" and self._alone:
+            return True  # a weight decay by hand, a term of another task
         if word == "own" and self._ran() == {"no_sync"}:
             return True  # as local SGD, which averages weights
         # Between backward and DeepSpeed's step there is no place for a user's code.
         return word not in WRONG and not self.account.strategy.startswith("zero")
+
+    @property
+    def _alone(self) -> bool:
+        """Whether nothing but the user's code stands between backward and step."""
+        return self.account.world == 1 and self.account.strategy in ("", "single")
 
     def _noise(self, found: Sequence[Flow]) -> bool:
         """Whether each entry was changed by about as much: noise that was added."""

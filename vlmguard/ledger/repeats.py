@@ -78,6 +78,6 @@ def _again(pages: Sequence[Page | None], memory: dict[str, Any], step: int) -> I
     again = before is not None and before < step
     memory["again"] = memory.get("again", 0) + 1 if again else 0
     if memory["again"] >= WINDOWS and len(set(earlier)) > 1:
-        why = f"the rows of step {step} are those of step {before}, before the resume"
-        advice = "the data began anew: ignore_data_skip, or a sampler whose state is not saved"
+        why = f"the resumed run repeats its rows: step {step} has those of step {before}"
+        advice = "remove ignore_data_skip, or save the sampler's state with each checkpoint"
         yield Entry("VG612", "warning", why, since=step - WINDOWS + 1, advice=advice)

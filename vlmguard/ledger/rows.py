@@ -23,8 +23,9 @@ PAD, TEXT, TARGET = 0, 1, 2
 """Marks of the tokens of a row that is kept."""
 MOST = 0.5
 """A kind of fault counts where this share of a row's targets, or of the rows, has it."""
-QUARTER, FEW = 0.25, 2
-"""Rows without a target are a fault from this share of all rows on, if there are some."""
+EMPTY = ((0.5, 2), (0.25, 4))
+"""Rows without a target are a fault from this share of all rows on, if they are so many. Where one
+row in twenty has none, two of eight come by chance in 6 % of runs."""
 
 
 @dataclass(frozen=True)
@@ -127,13 +128,14 @@ def _begins_twice(rows: Sequence[Row], step: int) -> Iterator[Entry]:
 
 
 def _no_target(rows: Sequence[Row], memory: dict[str, Any], step: int) -> Iterator[Entry]:
-    """A single one is a note; a quarter of all rows that were read is a fault."""
+    """A few are a note; many of all rows that were read are a fault."""
     found = [row for row in rows if not row.targets]
     memory["read"] = memory.get("read", 0) + len(rows)
     memory["empty"] = memory.get("empty", 0) + len(found)
     if not found:
         return
-    most = memory["empty"] >= FEW and memory["empty"] >= QUARTER * memory["read"]
+    empty, read = memory["empty"], memory["read"]
+    most = any(empty >= few and empty >= share * read for share, few in EMPTY)
     why = f"{memory['empty']} of {memory['read']} rows have no target: nothing is learned from them"
     advice = "a larger max_length, if truncation cut the answers; else labels or assistant mask"
     yield _entry("warning" if most else "note", why, found, step, advice)

@@ -77,9 +77,19 @@ class Speaker:
         key = cause(entry.code, entry.level, entry.why, entry.what)
         if key in self._said or self._lines[key[:2]] >= LINES:
             return False
+        if self._told(entry):
+            return False
         self._said.add(key)
         self._lines[key[:2]] += 1
         return True
+
+    def _told(self, entry: Entry) -> bool:
+        """Whether VG302 has told the same of each of its towers. Where the user has the run stopped
+        for it, it is not left out."""
+        if self.state is None or not entry.towers:
+            return False
+        stops = self.state.settings.policy(entry.code, "warn") == "error"
+        return not stops and self.state.no_gradient.issuperset(entry.towers)
 
 
 def finding(entry: Entry) -> Finding:

@@ -221,8 +221,8 @@ def _unequal(taught: Sequence[Forward], step: int, by_class: bool) -> list[Entry
         why = f"trained tokens weigh differently, by a factor of {max(inside, ratio):.2g}"
         return [Entry("VG621", "note", why, since=step)]
     why = (
-        f"a token of {_named(high)} weighs {ratio:.2g} times one of {_named(low)}: each {means}'s "
-        f"mean counts the same, though they have {high.count:.0f} and {low.count:.0f} targets"
+        f"tokens count unequally, up to {ratio:.2g} times: the loss averages one mean per {means} "
+        f"({_named(high)}: {high.count:.0f} targets, {_named(low)}: {low.count:.0f})"
     )
     why += ", as the model's class has it (accepts_loss_kwargs = False)" if by_class else ""
     level: Level = "warning" if ratio >= MATERIAL and not by_class else "note"
@@ -230,8 +230,8 @@ def _unequal(taught: Sequence[Forward], step: int, by_class: bool) -> list[Entry
 
 
 _MEANS = (
-    "a mean of means: divide the summed loss by the number of targets of the whole step, over all "
-    "micro-batches and ranks (num_items_in_batch in a Trainer)"
+    "divide the summed loss by the step's target tokens on all ranks (num_items_in_batch in a "
+    "Trainer)"
 )
 
 

@@ -130,15 +130,14 @@ class _Judged:
         trainable = [n for n, tensor in enumerate(self.account.tensors) if tensor.trainable]
         what = named.told(self.account, missing, {*trainable, *missing})
         if self.trained:
-            advice = "give them to the optimizer, or freeze them (requires_grad_(False))"
+            advice = "pass them to the optimizer; or freeze what should not train"
         else:
             advice = (
                 "make the optimizer once the model is final: after adapters are put in, and after "
                 "it is wrapped or sharded"
             )
-        why = f"no optimizer holds {what}, which are trainable: they never move"
-        if len(missing) == 1:
-            why = f"no optimizer holds {what}, which is trainable: it never moves"
+        it = "it" if len(missing) == 1 else "them"
+        why = f"{what} will never train: no optimizer holds {it}"
         return Entry("VG650", "warning", why, what, self._first("missing"), advice=advice)
 
     def _still(self) -> Entry | None:
@@ -180,10 +179,10 @@ class _Judged:
         what = named.told(self.account, half, self.trained)
         kind = self.account.tensors[half[0]].dtype
         why = (
-            f"{100 * lost:.0f} % of the updates round to nothing: {what} are {kind} without a "
-            f"master in fp32, and a learning rate of {self._rate(half)} is too small for them"
+            f"{100 * lost:.0f} % of the updates round to zero at a learning rate of "
+            f"{self._rate(half)}: {kind} weights without an fp32 master ({what})"
         )
-        advice = "load the weights in fp32 and train with bf16 autocast, or raise the learning rate"
+        advice = "load the weights in fp32 and train with bf16 autocast; or raise the learning rate"
         level = "warning" if lost >= LOST else "note"
         first = self._first("rounded")
         return Entry("VG651", level, why, what, first, lost, advice)  # type: ignore[arg-type]
@@ -221,11 +220,11 @@ class _Judged:
             if same:
                 what = " and ".join(names)
                 first = self._first(f"copies {what}")
-                why = f"{what} are tied by the model's class, but are two tensors: they will part"
+                why = f"{what} will differ: the class ties them, but here they are two tensors"
                 yield Entry("VG652", "warning", why, what, first, advice=_TIE)
 
 
-_TIE = "call tie_weights(); an adapter that trains a copy (modules_to_save) of one has to have both"
+_TIE = "call model.tie_weights(); with PEFT's modules_to_save, list both"
 
 
 def _number(values: Sequence[Any], place: int) -> float | None:

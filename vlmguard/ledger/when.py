@@ -3,6 +3,7 @@ in so many."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 EVERY = 1000
@@ -33,6 +34,14 @@ class When:
         """Whether ``window`` (from 0) is watched by its number: alike on all ranks."""
         later = bool(self.every) and window > 0 and window % self.every == 0
         return not self.off and (window < self.first or later)
+
+    def after(self, window: int) -> float:
+        """The first window behind ``window`` that is watched by its number."""
+        if self.off:
+            return math.inf
+        if window + 1 < self.first:
+            return window + 1
+        return (window // self.every + 1) * self.every if self.every else math.inf
 
     def curious(self) -> bool:
         """Whether a new kind of row would still have its window watched."""

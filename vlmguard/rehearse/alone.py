@@ -28,8 +28,8 @@ STEPS, FEW = 2, 4
 """Steps; one where more micro-batches than that belong to a step."""
 MOST_ROWS = 4096
 """Rows that one look takes at most: all of them go through the framework's preprocessing."""
-LABELS = "its loss sets a row beside another one's completion, and here all ranks' rows are alike"
-GENERATED = "whether all ranks ask for the same: what each generates differs by right"
+LABELS = "its loss pairs a row with another row's completion, and here all ranks have the same rows"
+GENERATED = "whether all ranks make the same calls: each may generate another text"
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 Words = Sequence[str]
@@ -81,7 +81,11 @@ class Argv:
 
 
 def left_out(
-    given: Words, ran: Sequence[Words], harmless: Collection[str], notes: Words
+    given: Words,
+    ran: Sequence[Words],
+    harmless: Collection[str],
+    notes: Words,
+    reasons: Mapping[str, str] | None = None,
 ) -> list[str]:
     """One "--flag: reason" for each of a command's own flags that was not rehearsed as it stands.
 
@@ -90,6 +94,7 @@ def left_out(
         ran: the flags of what was run here, one list a kind of run.
         harmless: names that change neither a training nor its end.
         notes: what was told of replaced flags, each beginning with its name.
+        reasons: flag → why it is never rehearsed, for those that notes leave out.
     """
     there = [{name: _plain(values) for name, values in flags(argv)} for argv in ran]
     told = {note.partition(":")[0].removeprefix("--"): note.partition(": ")[2] for note in notes}
@@ -98,8 +103,8 @@ def left_out(
         if not name or name in harmless or any(one.get(name) == _plain(values) for one in there):
             continue
         last = next((one[name] for one in there if name in one), None)
-        default = "left out" if last is None else f"{' '.join(last) or 'nothing'} in its place"
-        found.append(f"--{name}: {told.get(name) or default}")
+        default = "not rehearsed" if last is None else f"{' '.join(last) or 'nothing'} in its place"
+        found.append(f"--{name}: {told.get(name) or (reasons or {}).get(name) or default}")
     return found
 
 

@@ -61,22 +61,34 @@ def fixes(scene: Scene) -> dict[str, str]:
     return found
 
 
-def unbalanced(scene: Scene) -> str:
-    """What the ledger warns of at its station targets, which reads the loss that the reference
-    shares with the run; "" if that balances. What goes wrong behind the backward shows in the
-    updates, and the rows are the rehearsal's own."""
-    told = (one for one in _reported(scene) if one.get("level") == "warning")
-    return next((f"{one['code']}: {one['why']}" for one in told if one["code"] in _BOOKS), "")
+def unbalanced(scene: Scene, own_rows: bool) -> str:
+    """What the ledger, or VG302 in its place, warns of; "" if all that was read balances.
+
+    own_rows: whether the rows are the user's, or stand-ins.
+    """
+    aside = _DEALT if own_rows else (*_DEALT, "VG610")
+    found: dict[str, str] = {}
+    for one in _reported(scene):
+        code = one["code"]
+        if one.get("level") == "warning" and code.startswith(_BOOKS) and code not in aside:
+            found.setdefault(code, f"{code}: {one['why']}")
+    return "; ".join(found.values())
 
 
-_BOOKS = ("VG620",)
-"""A wrong target. A scale of the loss (VG622) may be the rehearsal's own."""
+_BOOKS = ("VG302", "VG6")
+_DEALT = ("VG611", "VG612")
+"""Pictures may be stand-ins, and a rehearsal deals the rows to the ranks itself."""
 
 
-def _reported(scene: Scene) -> Iterator[dict[str, Any]]:
-    """The guard's findings, of all ranks."""
+def booked(scene: Scene) -> bool:
+    """Whether the ledger judged a step."""
+    return any(True for _ in _reported(scene, "ledger"))
+
+
+def _reported(scene: Scene, kind: str = "finding") -> Iterator[dict[str, Any]]:
+    """What the guard reported, on all ranks."""
     for file in sorted(scene.place.glob("report*.jsonl")):
         for line in file.read_text("utf-8").splitlines():
             told = json.loads(line)
-            if told.get("kind") == "finding":
+            if told.get("kind") == kind:
                 yield told

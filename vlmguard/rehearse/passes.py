@@ -33,7 +33,8 @@ class Rehearsal:
         notes: what ranks replaced as they ran.
         backwards: the command with the micro-batches of each step in the reverse order: its
             reference's sums have another order.
-        unbalanced: what the ledger found wrong in the guard's pass, whoever scales the loss.
+        unbalanced: what the ledger warned of in the guard's pass.
+        booked: whether the ledger read a step of it.
         written: rows of a pass's file; dropped: how many of them were not there when it trained.
     """
 
@@ -52,6 +53,7 @@ class Rehearsal:
     written: int = 0
     dropped: int = 0
     unbalanced: str = ""
+    booked: bool = False
     _reference: tuple[Scene, Result] | None = None
     _backwards: tuple[Scene, Result] | None = None
 
@@ -63,7 +65,8 @@ class Rehearsal:
         found = self._judged(scene, result)
         if on:
             self.fixes = fixture.fixes(scene)
-            self.unbalanced = fixture.unbalanced(scene)
+            self.unbalanced = fixture.unbalanced(scene, bool(self.request.data))
+            self.booked = fixture.booked(scene)
             found = verdict.balanced(found, self.unbalanced)
         if found.order and found.order != LOADER and found.kind != CANNOT:
             told = probability.told(self.sample.share, self.request.world, self.request.batch)
@@ -117,7 +120,7 @@ class Rehearsal:
             return result, None
         if result.verdict == "crash":
             return result, self._crash(scene, result, tried=True)
-        return result, Judgement(CANNOT, why="it waited for what only other ranks can do")
+        return result, Judgement(CANNOT, why="it waited for something that only other ranks can do")
 
     def to_the_end(
         self, name: str, commands: Commands, last: int, ranks: int, guard: bool
@@ -190,13 +193,13 @@ class Rehearsal:
         """Why a crash here says nothing of the run elsewhere; "" where it does."""
         text = f"{cause.error}: {cause.message}"
         if cause.exit_code == -9:
-            return "a rank was killed, likely for want of memory"
+            return "a rank was killed: the memory of this machine was probably too small"
         stale = text.startswith("ImportError: cannot import name")  # of a package that is here
         lacking = ("ModuleNotFoundError", "ImportError", "PackageNotFoundError")
         if cause.error in lacking and not stale:
             return "a package is not installed here"
         if cause.error == "Unparsed":
-            return "the command as changed for this was refused"
+            return "the framework refused the command after rehearse had changed it for a CPU"
         if sandbox.lacking(text):
             return "this machine lacks something"
         if not step and "loading state_dict" in text:

@@ -23,6 +23,7 @@ from vlmguard.rehearse.verdict import CANNOT, CRASH, HANG, RIGHT, Judgement
 NOT_SHOWN = ("memory", "NCCL and topology", "stream races", "fused kernels", "fp16 and bf16 ranges",
              "rare rows later in the data", "evaluation", "saving")  # fmt: skip
 """What no CPU run of a few steps can show."""
+NO_BOOKS = "what the ledger reads"
 _LAYER = re.compile(r"\b(?:layers?|blocks?|h)(?:\\*\.|\[)[(\[]?\d")
 ALL_LAYERS = 1000
 """A command that names a layer (``layers.27``, ``layers\\.(2[0-9])``) needs it to be there."""
@@ -95,7 +96,7 @@ def _rehearse(
                        backwards=backwards)  # fmt: skip
     off = passes.guard(on=False)
     on = passes.guard(on=True) if "on" in request.passes and not passes.dropped else None
-    off = verdict.balanced(off, passes.unbalanced)  # the guard changes no loss
+    off = verdict.balanced(off, passes.unbalanced)  # it reads what both have
     if passes.dropped and again is None:
         used = {id(row): row for cell in cells for batch in cell for row in batch}
         found = row_filter.kept(hooks, request, made, list(used.values()), sample)
@@ -113,7 +114,7 @@ def _rehearse(
     answer = _answer(
         off, on, alone=scale, mended=_mended(off, on, passes.fixes), fixes=passes.fixes,
         notes=[*notes, *commands.notes, *passes.notes],
-        not_shown=_not_shown(request, ended),
+        not_shown=[*_not_shown(request, ended), *([] if passes.booked else [NO_BOOKS])],
         orders=[window.order for window in windows], model=made["class"],
         weights=made["weights"], full=made["full"], share=round(sample.share, 4),
         kinds={kind: len(found) for kind, found in sample.by_kind.items()},
@@ -123,8 +124,9 @@ def _rehearse(
     ran = [commands.argv, *([end.commands.argv] if end and ended else [])]
     if own is not None and own.commands is not None and scale and scale["kind"] == RIGHT:
         ran.append(own.commands.argv)
-    harmless = getattr(hooks, "HARMLESS", ())
-    return verdict.lowered(answer, left_out(request.argv, ran, harmless, commands.notes))
+    harmless, reasons = getattr(hooks, "HARMLESS", ()), getattr(hooks, "REASONS", {})
+    missing = left_out(request.argv, ran, harmless, commands.notes, reasons)
+    return verdict.lowered(answer, missing)
 
 
 def _backwards(

@@ -63,7 +63,7 @@ def _command(told: Told) -> Iterator[str]:
     if answer["verdict"] == "cannot tell" and answer.get("why") != answer["off"]["why"]:
         yield f"    {redact.text(answer['why'])}"
     for what in answer.get("left_out", ()):
-        yield f"    not as it stands: {redact.text(what)}"
+        yield f"    limits this answer: {redact.text(what)}"
     yield from _side("guard off", answer["off"])
     if answer["on"]:
         yield from _side("guard on", answer["on"])
@@ -85,13 +85,13 @@ def _alone(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _sentence(answer: Mapping[str, Any]) -> str:
-    """ " at step 1; vlmguard mends it: VG106"."""
+    """ " at step 1; vlmguard fixes it: VG106"."""
     off = answer.get("off") or {}
     told = f" at step {off['step']}" if off.get("step") and off["kind"] in ("crash", "hang") else ""
     if off.get("odds"):
         told += f" when {off['order']}"
     if answer.get("mended"):
-        return f"{told}; vlmguard mends it: {', '.join(answer['mended'])}"
+        return f"{told}; vlmguard fixes it: {', '.join(answer['mended'])}"
     if answer.get("on") and off["kind"] not in ("right", "cannot tell"):
         return f"{told}; with vlmguard: {answer['on']['kind']}"
     return told

@@ -140,12 +140,12 @@ def beyond_rounding(seen: Seen) -> str:
     """No update differs by more than rounding makes it; what is wrong has been told before."""
     for one in seen.differences:
         if one.rounding > COARSE:
-            return (f"rounding alone moves an update by {one.rounding:.1%} here: a defect could "
-                    "not be told from it")  # fmt: skip
+            return (f"rounding alone changes an update by {one.rounding:.1%} here, as much as a "
+                    "defect would")  # fmt: skip
         if one.worst > max(ROUNDING, LIKELY * one.rounding):
             measured = f" (here {one.rounding:.2%})" if one.rounding else ""
-            return (f"an update differs by {one.worst:.2%}: much for rounding{measured}, little "
-                    "for a defect")  # fmt: skip
+            return (f"an update differs by {one.worst:.2%}: too much for rounding{measured}, too "
+                    "little for a defect")  # fmt: skip
     return ""
 
 
@@ -175,10 +175,10 @@ def judged(seen: Seen, safeguards: Sequence[Safeguard] | None = None) -> Judgeme
 
 def balanced(found: Judgement, unbalanced: str) -> Judgement:
     """Right only if the ledger balances too: the reference shares the framework with the run, so
-    an error that both have is seen there alone."""
-    if found.kind != RIGHT or not unbalanced:
+    an error that both have is seen there alone. What is wrong is told in its words, too."""
+    if found.kind not in (RIGHT, WRONG) or not unbalanced:
         return found
-    return Judgement(WRONG, why=unbalanced, judged=found.judged, off=found.off)
+    return replace(found, kind=WRONG, why="; ".join(filter(None, (found.why, unbalanced))))
 
 
 def scaled(found: Judgement, plain: float | None) -> Judgement:
@@ -193,7 +193,7 @@ def scaled(found: Judgement, plain: float | None) -> Judgement:
         return replace(found, against=SHARED)
     if abs(plain - 1) > SCALE:
         why = (f"its gradients are {plain:.2f} times those of the cross-entropy of its tokens, on "
-               "one rank, too: the framework scales its loss wrongly")  # fmt: skip
+               "one rank, too: the framework, or an own loss, scales it wrongly")  # fmt: skip
         return Judgement(WRONG, why=why, judged=found.judged, off=abs(plain - 1))
     return replace(found, against=PLAIN)
 

@@ -45,15 +45,16 @@ def pre_wrap(run: Run) -> Finding | None:
     if run.static_graph:
         return None
     cause = _cause(run)
-    apart = " or train the ranks apart" if run.find_unused is False and run.world > 1 else ""
+    apart = (
+        " or let the ranks' weights differ" if run.find_unused is False and run.world > 1 else ""
+    )
     return Finding(
         CODE,
         "error" if cause else "note",
-        f"DDP will fail at step 1 (`marked ready only once`){apart}: reentrant "
-        f"checkpointing {cause}"
+        f"DDP would crash at step 1{apart}: reentrant checkpointing {cause}"
         if cause
-        else "DDP fails (`marked ready only once`) with reentrant checkpointing once a module runs "
-        "twice or unused parameters are looked for; nothing here asks for either",
+        else "reentrant checkpointing crashes under DDP if a module runs twice, or with "
+        "find_unused_parameters=True; neither is known here",
         remedies=(Choose(),),
         advice=(SetVariant(False),),
         evidence="own runs, torch 2.2 - 2.15: 'Expected to mark a variable ready only once'",

@@ -6,9 +6,9 @@ What it does
     image, or for an image and a video in one sample), a note where it might.
 
 Why it is bad
-    Every call of the tower is reduced by itself. ZeRO-2 crashes: "has already been
-    reduced". ZeRO-3 overwrites the first contribution: exit 0, equal losses, one vision
-    update 94 % off. FSDP2 goes wrong as silently.
+    Each call of the tower gives a part of the gradient, and each part is reduced by itself.
+    ZeRO-2 crashes: "has already been reduced". ZeRO-3 writes each part over the one before:
+    exit 0, equal losses, one vision update 94 % off. FSDP2 loses parts, too.
 
 When it is wrong
     A tower that runs once per forward is right either way; the change is then harmless
@@ -84,6 +84,6 @@ def _unsure(run: Run) -> str:
     """Nothing was seen to go wrong: a healthy run is told no more than that."""
     seen = "is not known" if run.known("repeats") else "could not be observed"
     return (
-        f"Whether the vision tower runs more than once in a forward {seen}. If it did, with "
-        f"reentrant checkpointing {_MIGHT[run.strategy]}; non-reentrant is right either way"
+        f"if vision runs twice in a forward (it {seen}), {_MIGHT[run.strategy]} with reentrant "
+        "checkpointing"
     )

@@ -5,8 +5,8 @@ What it does
     two forward passes behind it, or one trainable weight sits in two checkpointed blocks.
 
 Why it is bad
-    Each reentrant block is a backward of its own. ZeRO-3 keeps only the first contribution
-    and FSDP2 only the last, silently: update errors of 35 % (full) and 98 % (LoRA) with
+    Each reentrant block is a backward of its own. ZeRO-3 and FSDP2 keep one contribution to a
+    gradient and lose the others, silently: update errors of 35 % (full) and 98 % (LoRA) with
     equal losses. ZeRO-2 crashes.
 
 When it is wrong

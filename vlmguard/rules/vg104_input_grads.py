@@ -63,8 +63,8 @@ def _dropped(run: Run) -> Finding | None:
     return Finding(
         CODE,
         "error",
-        f"{tensors} no gradient under reentrant checkpointing, such as {run.dropped[0]}: their "
-        "blocks are given their input by keyword, as a small copy of the model shows",
+        f"{tensors} no gradient under reentrant checkpointing, as a small copy of the model shows, "
+        f"such as {run.dropped[0]}",
         remedies=(Choose(),),
         advice=(SetVariant(False),),
         evidence="tried on a copy of this model",

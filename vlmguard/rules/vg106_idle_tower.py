@@ -15,8 +15,9 @@ Why it is bad
 When it is wrong
     If all batches have images, nothing breaks. Looking for unused parameters then costs a walk of
     the graph per step. It changes no bit in one or two ranks, but changes rounding in more ranks.
-    There the setting is left alone until the rows are known. A blank input is run only in a
-    forward that has no input of that kind.
+    There the setting is left alone until the rows are known, and so it is in a compiled model,
+    and where a loss of your own may call the model twice before a backward. A blank input is
+    run only in a forward that has no input of that kind.
 
 Example
     Qwen3-VL, full, vision and aligner train, rows with and without images, plain DDP; LLaVA,
@@ -72,52 +73,51 @@ def _ddp(run: Run) -> Finding | None:
     if run.cut_off:
         return _cut_off(run)
     if run.never_used and run.known("never_used"):
-        many = len(run.never_used)
-        tensors = f"{many} parameter tensors are" if many > 1 else "a parameter tensor is"
         why = (
-            f"{tensors} trainable and used by no row, such as {run.never_used[0]}: DDP fails at "
-            "step 2 (`Expected to have finished reduction`)"
+            f"DDP would fail at step 2: no row uses {len(run.never_used)} of the trainable "
+            f"tensors, such as {run.never_used[0]}"
         )
         return _finding("error", why, (Choose(),), (FindUnused(),))
     skipped = _skipped(run)
     if not skipped or run.pads or run.may_be_unused == "no":
         return None
     waits = (
-        "the ranks will wait for each other for ever"
+        "the ranks would hang"
         if run.world > 1
-        else "DDP fails at the step after one (`Expected to have finished reduction`)"
+        else "DDP would fail (`Expected to have finished reduction`)"
     )
     if run.may_be_unused == "yes" and run.known("may_be_unused"):
         return _finding(
             "error",
-            f"Rows without an image skip {skipped}, and some "
-            f"{'ranks' if run.world > 1 else 'steps'} will have them: {waits}",
+            f"{waits}: rows without an image do not use {skipped}",
             (Choose(),),
             (FindUnused(), PadWithBlank()),
         )
     return _finding(
         "note",
-        f"A batch without an image will skip {skipped}: {waits}",
-        (Choose(),) if run.world < 3 else (),
+        f"if a batch has no image, {waits}: it does not use {skipped}",
+        (Choose(),) if _harmless(run) else (),
         (FindUnused(), PadWithBlank()),
     )
 
 
+def _harmless(run: Run) -> bool:
+    """Whether looking for unused parameters changes nothing where no batch needs it: no rounding,
+    no compiled frame, and each backward has one forward for sure. In two forwards, of a text and of
+    an image, DDP takes the tower's parameters for ready twice."""
+    once = run.forwards == 1 and run.known("forwards")
+    return run.world < 3 and once and not run.compiled
+
+
 def _cut_off(run: Run) -> Finding:
     """DDP says it at step 2, in other words; the option that it then names would hide it."""
-    kinds = " and ".join(run.cut_off)
-    trains = "train and run" if len(run.cut_off) > 1 else "trains and runs"
     return Finding(
         CODE,
         "warning",
-        f"{kinds} {trains}, and no gradient reaches any of the parameters, as a small copy of the "
-        "model shows: DDP fails at step 2 (`Expected to have finished reduction`), and "
-        "find_unused_parameters would only hide that they are not trained",
-        advice=(
-            "look in its forward for torch.no_grad, .detach() or .data",
-            FreezeTower(",".join(run.cut_off), unmeant=True),
-        ),
-        evidence=EVIDENCE,
+        f"DDP will fail at step 2: no gradient reaches {' and '.join(run.cut_off)}",
+        advice="look for no_grad, .detach() or .data in its forward; find_unused_parameters only "
+        "hides this",
+        evidence="tried on a copy of this model",
     )
 
 
@@ -140,9 +140,8 @@ def _collectives(run: Run) -> Finding | None:
         return _media_apart(run, names)
     if not names or run.may_be_unused == "no":
         return None
-    gathers = (
-        ", which gathers frozen weights as well" if partitioned and not run.trained_towers else ""
-    )
+    gathers = " (frozen weights are gathered too)" if partitioned and not run.trained_towers else ""
+    hang = f"under {run.strategy} ranks would hang"
     certain = run.may_be_unused == "yes" and run.known("may_be_unused")
     cannot = (
         ""
@@ -151,15 +150,9 @@ def _collectives(run: Run) -> Finding | None:
     )
     return _finding(
         "error" if certain else "note",
-        (
-            f"Text-only rows skip {names} under {run.strategy}{gathers}: in a step in which some "
-            f"ranks have them and others do not, they wait for each other for ever{cannot}"
-        )
+        f"{hang} where only some have an image: text does not use {names}{gathers}{cannot}"
         if certain
-        else (
-            f"If some ranks have only text and others have images, they will wait for each "
-            f"other for ever under {run.strategy}{gathers}{cannot}"
-        ),
+        else f"{hang} if only some of them have an image{gathers}{cannot}",
         (PadWithBlank(),) if run.can_pad else (),
         (PadWithBlank(), *_other(run)),
     )
@@ -169,23 +162,21 @@ def _media_apart(run: Run, names: str) -> Finding:
     cannot = f"; no blank input can be made here ({run.cannot_pad})" if run.cannot_pad else ""
     return _finding(
         "error",
-        f"Images and videos run {names} once each: in a step in which some ranks have both and "
-        f"others one, they wait for each other for ever under {run.strategy}{cannot}",
+        f"under {run.strategy} ranks would hang where some have image and video and others one: "
+        f"each runs {names}{cannot}",
         (PadWithBlank(),) if run.can_pad else (),
-        (PadWithBlank(), *_other(run)),
+        ("give all batches the same kinds of media",),
     )
 
 
 def alone(run: Run, fault: str, others: list[int | None]) -> Finding:
     """The blank input failed on this rank, and not on those ``others`` (None: which is unknown)."""
-    what = "gather their weights" if run.strategy in PARTITIONED else "reduce their gradients"
     said = fault.partition("\n")[0][:160]
     these = f"rank {others[0]}" if len(others) == 1 else f"{len(others)} other ranks"
     return Finding(
         CODE,
         "error",
-        f"the blank input failed on this rank ({said}) and not on {these}, where the towers "
-        f"run: the ranks that {what} would wait for this one for ever",
+        f"{these} would hang: the blank input failed on this rank, and not there ({said})",
         scope="rank",
         advice=(PadWithBlank(),),
         evidence="seen in this run",
@@ -197,13 +188,13 @@ def _other(run: Run) -> tuple[SameKind | FreezeTower | Strategy, ...]:
     a step of text alone would apply its last gradient again (VG108)."""
     kinds = ",".join(tower.kind for tower in run.trained_towers)
     if run.strategy in ("zero1", "zero2"):
-        return (SameKind(), FreezeTower(kinds, unmeant=True))
+        return (FreezeTower(kinds, unmeant=True),)
     if run.strategy == "zero3":
-        return () if kinds else (SameKind(), Strategy("zero2"))
+        return () if kinds else (Strategy("zero2"),)
     return (SameKind(),)
 
 
 def _finding(
-    level: Level, why: str, remedies: tuple[Wish, ...], advice: tuple[Advice, ...]
+    level: Level, why: str, remedies: tuple[Wish, ...], advice: tuple[Advice | str, ...]
 ) -> Finding:
     return Finding(CODE, level, why, remedies=remedies, advice=advice, evidence=EVIDENCE)

@@ -49,9 +49,9 @@ def pre_wrap(run: Run) -> Finding | None:
     return Finding(
         CODE,
         "note",
-        f"you asked for use_reentrant={asked}, {by} sets {effective}: {known}",
+        f"{by} sets use_reentrant={effective}; your {asked} {known}",
         remedies=remedies,
-        advice="VG111=fix keeps yours" if remedies else "",
+        advice="to keep yours: VLMGUARD_RULES=VG111=fix" if remedies else "",
         evidence="huggingface/trl#6356; compat/verdicts.toml",
     )
 
@@ -61,10 +61,8 @@ def _verdict(run: Run, asked: bool) -> tuple[str, tuple[Remedy, ...]]:
     wanted = "reentrant" if asked else "non_reentrant"
     choice = compat.choose(run)
     if broken := choice.verdict_of(wanted):
-        return f"rightly so, yours fails on these releases ({broken})", ()
+        return f"fails on these releases ({broken})", ()
     options = [each for each in choice.options if each.checkpointing == wanted]
     if any(each.sure and not each.broken for each in options):
-        return "that is not needed, yours was measured to work on these releases", (
-            Variant(use_reentrant=asked),
-        )
-    return "yours was not measured on these releases", ()
+        return "works on these releases, as measured", (Variant(use_reentrant=asked),)
+    return "was not measured on these releases", ()

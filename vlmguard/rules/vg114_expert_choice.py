@@ -45,8 +45,7 @@ def pre_wrap(run: Run) -> Finding | None:
         CODE,
         "note",
         f"{run.experts} has experts that ZeRO-3 gathers one by one: ranks whose rows choose "
-        "different experts gather different weights, and fail or wait for each other for ever, "
-        "unless its class calls them all",
+        "different experts fail or wait for each other, unless its class calls them all",
         advice="deepspeed.utils.set_z3_leaf_modules(model, [the class that holds the experts])",
         evidence="own runs, deepspeed 0.19.8: `disagreement on list contents`",
     )

@@ -5,9 +5,10 @@ What it does
     of the model was observed not to make it. The trainer is then told to average.
 
 Why it is bad
-    The loss is a mean already. The trainer does not divide it by the micro-batches and multiplies
-    it by the number of ranks: gradients are that many times too large, and so is the loss that is
-    logged and evaluated. Nothing fails.
+    The model's loss is a mean over tokens already, and the trainer takes it for a sum. So the
+    trainer does not divide it by the number of micro-batches, and multiplies it by the number of
+    ranks. With 2 ranks and 2 micro-batches each gradient is 4 times too large, and so is the loss
+    that is logged and evaluated. Nothing fails.
 
 When it is wrong
     Silent where the trainer computes the loss itself, where the model says that it takes no such

@@ -42,8 +42,8 @@ def pre_step(run: Run, batch: Batch | None) -> Finding | None:
     return Finding(
         CODE,
         "warning",
-        f"a sample failed to encode and another one took its place ({causes[0]})",
+        f"a row could not be encoded, and another one trains in its place ({causes[0]})",
         scope="rank",
-        advice="mend the data, or have the framework fail at such a row",
+        advice="vlmguard rows --images DATA lists such rows; or have the framework stop at them",
         evidence="ms-swift LazyLLMDataset, strict=False",
     )

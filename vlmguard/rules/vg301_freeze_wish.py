@@ -37,12 +37,12 @@ DEFAULT = "fix"
 def pre_wrap(run: Run) -> Finding | None:
     if not run.freeze or not run.unfrozen:
         return None
-    flags = f", against {', '.join(run.conflicting_flags)}" if run.conflicting_flags else ""
+    flags = f" ({', '.join(run.conflicting_flags)})" if run.conflicting_flags else ""
     return Finding(
         CODE,
         "error",
-        f"freeze = {list(run.freeze)} names {run.unfrozen} parameter tensors that would train, "
-        f"such as {run.unfrozen_example}{flags}",
+        f"freeze = {list(run.freeze)}, but {run.unfrozen} of these tensors would train{flags}, "
+        f"such as {run.unfrozen_example}",
         remedies=(Freeze(run.freeze),),
-        advice="freeze = none removes the freeze setting",
+        advice="to train them: freeze = none (--vlmguard-freeze none)",
     )

@@ -3,8 +3,8 @@
 What it does
     Watches each tower that an optimizer moves, from one step to the next, until two steps have
     trained it: whether it ran with gradients switched on, whether its output needed a gradient and
-    got one, and whether one was made for any of its parameters. It stops the run only where a
-    tower ran with gradients switched on, none was made for it, and two whole steps say the same.
+    got one, and whether any of its parameters got one. It stops the run only if, in two whole
+    steps, the tower ran with gradients switched on and none of its parameters got a gradient.
     A tower that runs under torch.no_grad is a warning. So is a tower whose output the loss does
     not use in eight steps. Single parameters that two steps miss are a note. If the run would end
     by itself (DDP that does not look for unused parameters, Gemini), one step is enough to say why.
@@ -44,12 +44,12 @@ NAME = "no-gradient"
 DEFAULT = "error"
 
 _WHY = {
-    "cut": "it ran with gradients switched on, and none came to it",
+    "cut": "it ran and got no gradient",
     "no_grad": "it ran with gradients switched off",
-    "dropped": "its output needed a gradient, and none came",
+    "dropped": "no gradient came to its output",
 }
 _WIRING = {
-    "cut": "look in its forward for torch.no_grad, .detach() or .data",
+    "cut": "look for no_grad, .detach() or .data in its forward",
     "no_grad": "call it outside of torch.no_grad",
     "dropped": "look behind it for .detach(), or for a loss that does not use its output",
 }
@@ -75,10 +75,11 @@ def _finding(run: Run, kind: str, gradients: Gradients) -> Finding | None:
     return Finding(
         CODE,
         _level(wiring, gradients.tried or run.needs_all_gradients),
-        f"no gradient reached any of the {number} trainable parameter tensors of {kind}, such as "
-        f"{names[0]}: in {_told(gradients)} {_WHY[wiring]}{_end(run, wiring)}",
+        f"{kind} does not train: {_WHY[wiring]} in {_told(gradients)} ({number} tensors)"
+        f"{_end(run, wiring)}",
         scope="rank",
         advice=_advice(run, kind, wiring),
+        evidence=f"seen in this run: no gradient of {names[0]}",
     )
 
 
@@ -97,8 +98,8 @@ def _end(run: Run, wiring: str) -> str:
     if wiring == "dropped" or not run.needs_all_gradients:
         return ""
     if run.strategy == "gemini":
-        return ". Gemini would take their weights for gradients"
-    return ". DDP fails at its next step (`Expected to have finished reduction`)"
+        return "; Gemini would crash or train it wrongly"
+    return "; DDP would fail at its next step"
 
 
 def _some(kind: str, names: list[str], number: int) -> Finding | None:

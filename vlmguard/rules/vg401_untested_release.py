@@ -44,8 +44,8 @@ def pre_wrap(run: Run) -> Finding | None:
     return Finding(
         CODE,
         "warning" if hangs else "note",
-        f"untested with {named}; using the nearest results that were measured"
-        + (f": {choice.evidence}" if choice.evidence else ""),
-        advice="vlmguard doctor shows it; VG401=error stops such runs",
+        f"not measured: {named}"
+        + (f"; vlmguard uses the nearest results: {choice.evidence}" if choice.evidence else ""),
+        advice="vlmguard compat shows what works here; VLMGUARD_RULES=VG401=error stops such runs",
         evidence=choice.evidence,
     )

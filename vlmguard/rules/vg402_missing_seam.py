@@ -14,7 +14,7 @@ Example
     a framework release that moved a class
 
 Use instead
-    Update vlmguard; `vlmguard doctor` shows every seam.
+    Update vlmguard; `vlmguard doctor -v` lists every seam.
 
 Evidence
     Seam tables of the adapters.
@@ -36,14 +36,14 @@ def pre_wrap(run: Run) -> Finding | None:
     release = f"{run.framework} {run.releases.get(run.framework, '')}".strip()
     told = []
     if run.missing_seams:
-        told.append(f"cannot hook {', '.join(run.missing_seams)} in {release}")
+        told.append(f"vlmguard cannot wrap {', '.join(run.missing_seams)} in {release}")
     if run.lost_seams:
-        told.append(f"something replaced {', '.join(run.lost_seams)} after it was hooked")
+        told.append(f"something replaced {', '.join(run.lost_seams)} after vlmguard wrapped it")
     if not told:
         return None
     return Finding(
         CODE,
         "warning",
-        f"{'; '.join(told)}: what is checked there is off",
-        advice="update vlmguard; vlmguard doctor shows the hooks",
+        f"{'; '.join(told)}: the checks there are off",
+        advice="update vlmguard; vlmguard doctor -v lists what it wraps",
     )

@@ -12,7 +12,7 @@ When it is wrong
 
 Example
     Two forwards before one backward, LoRA, ZeRO-3, deepspeed 0.19.2: non-reentrant crashes,
-    reentrant keeps the first contribution only
+    reentrant keeps one contribution to each gradient and loses the other
 
 Use instead
     The nearest combination that works, which the message names: a newer DeepSpeed, another

@@ -21,7 +21,8 @@ Example
 
 Use instead
     A forward without torch.no_grad, detach or .data around the tower; non-reentrant
-    checkpointing. If it is not meant to train, freeze it.
+    checkpointing, or enable_input_require_grads() with the reentrant one. If it is not meant to
+    train, freeze it.
 
 Evidence
     haotian-liu/LLaVA#1537, QwenLM/Qwen-VL#124, huggingface/trl#1936 as read. Own measurement: 2

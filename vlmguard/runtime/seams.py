@@ -35,6 +35,9 @@ class Seam(NamedTuple):  # no dataclass: `import swift` alone imports neither th
         why: what it is there for, shown by ``doctor``.
         when_off: keep it when ``VLMGUARD=off`` (our command-line flags must be taken out then too).
         optional: its absence costs nothing worth a finding (a feature that this release lacks).
+        rests: whether calls of this method may go straight to the framework's while every open run
+            is settled (`rest`).
+        failed: ``"module:function"``, called with (instance, error) where such a call raises.
     """
 
     name: str
@@ -43,6 +46,8 @@ class Seam(NamedTuple):  # no dataclass: `import swift` alone imports neither th
     why: str
     when_off: bool = False
     optional: bool = False
+    rests: bool = False
+    failed: str = ""
 
 
 class _Attached:
@@ -52,6 +57,7 @@ class _Attached:
         self.seam, self.target, self.place = seam, target, place
         self.hook = Hook(seam)
         place.hooks = (*place.hooks, self.hook)
+        place.rests = False
 
     def remove(self) -> None:
         place = self.place
@@ -94,6 +100,18 @@ def over(kind: type, name: str, seam: Seam) -> Callable[[], None]:
         return lambda: None
     found = _Attached(seam, f"{owner.__module__}:{owner.__qualname__}.{name}", _place(owner, name))
     return found.remove
+
+
+def rest() -> None:
+    """Nothing is left to look at in a step: seams that may rest do, until `wake`."""
+    for place in _places:
+        place.rest()
+
+
+def wake() -> None:
+    """Something new has begun: no seam rests."""
+    for place in _places:
+        place.rests = False
 
 
 def detach(seams: Iterable[Seam]) -> None:

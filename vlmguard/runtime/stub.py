@@ -11,7 +11,7 @@ import functools
 import importlib
 import os
 from collections.abc import Callable
-from types import ModuleType
+from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -42,9 +42,8 @@ class Hook:
         return self.wrapper is not None or self._load()
 
     def _load(self) -> bool:
-        module, _, name = str(self.seam.wrapper).partition(":")
         try:
-            self.wrapper = getattr(importlib.import_module(module), name)
+            self.wrapper = _named(str(self.seam.wrapper))
         except Exception as error:
             self.broken = True
             _fault(f"loading {self.seam.wrapper}", error)
@@ -53,6 +52,12 @@ class Hook:
     def call(self, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         assert callable(self.wrapper)
         return self.wrapper(wrapped, instance, args, kwargs)
+
+
+def _named(target: str) -> Any:
+    """The function that ``"module:function"`` names."""
+    module, _, name = target.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 def _fault(what: str, error: Exception) -> None:
@@ -73,12 +78,14 @@ class Place:
         owner: the class or module that holds it.
         original: what stood there, as it stood in the owner's ``__dict__``.
         hooks: who hooks it, the innermost first.
+        rests: whether calls go straight to the original.
         under: what stood there when the stub was last called: the stub, or who calls it.
     """
 
     def __init__(self, owner: Any, name: str, original: Any) -> None:
         self.owner, self.name, self.original = owner, name, original
         self.hooks: tuple[Hook, ...] = ()
+        self.rests = False
         self.under: Any = None
         self.stub = _stub(self)
 
@@ -102,6 +109,19 @@ class Place:
     def reached(self) -> bool:
         """Whether a call still comes here: `held`, or one was seen to come."""
         return self.held() or (self.under is not None and self.present() is self.under)
+
+    def rest(self) -> None:
+        """Let calls go straight to the original, if all hooks are of seams that may rest."""
+        self.rests = bool(self.hooks) and all(hook.seam.rests for hook in self.hooks)
+
+    def failed(self, instance: Any, error: Exception) -> None:
+        """A call raised while the hooks rested: seams that explain errors hear of it."""
+        for hook in self.hooks:
+            if hook.seam.failed and hook.on():
+                try:
+                    _named(hook.seam.failed)(instance, error)
+                except Exception as own:
+                    _fault(f"calling {hook.seam.failed}", own)
 
     def through(self, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         """Call ``wrapped`` through all hooks that are on."""
@@ -143,7 +163,18 @@ def _stub(place: Place) -> Any:
 def _method(place: Place, original: Any) -> Any:
     @functools.wraps(original)
     def stub(self: Any, /, *args: Any, **kwargs: Any) -> Any:
-        return place.through(original.__get__(self), self, args, kwargs)
+        if place.rests:
+            try:
+                return original.__get__(self)(*args, **kwargs)
+            except Exception as error:
+                place.failed(self, error)
+                raise
+        try:
+            return place.through(original.__get__(self), self, args, kwargs)
+        except Exception as error:
+            if not stops(error):
+                raise
+            raise error.with_traceback(others(error.__traceback__))  # noqa: B904
 
     return stub
 
@@ -151,9 +182,35 @@ def _method(place: Place, original: Any) -> Any:
 def _plain(place: Place, original: Any) -> Any:
     @functools.wraps(original)
     def stub(*args: Any, **kwargs: Any) -> Any:
-        return place.through(original, None, args, kwargs)
+        try:
+            return place.through(original, None, args, kwargs)
+        except Exception as error:
+            if not stops(error):
+                raise
+            raise error.with_traceback(others(error.__traceback__))  # noqa: B904
 
     return stub
+
+
+def stops(error: Exception) -> bool:
+    """Whether it is a `Stop` whose traceback is to be without frames of ours."""
+    from vlmguard.core.errors import Stop
+
+    shown = os.environ.get("VLMGUARD_TRACEBACK", "").strip().lower()
+    return isinstance(error, Stop) and shown in ("", *_OFF)
+
+
+def others(trace: TracebackType | None) -> TracebackType | None:
+    """A traceback without the frames of our modules."""
+    frames = []
+    while trace is not None:
+        frames.append(trace)
+        trace = trace.tb_next
+    kept = None
+    for each in reversed(frames):
+        if not str(each.tb_frame.f_globals.get("__name__", "")).startswith("vlmguard"):
+            kept = TracebackType(kept, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    return kept
 
 
 def _function(value: Any) -> Any:

@@ -64,26 +64,24 @@ def pre_step(run: Run, batch: Batch | None) -> Finding | None:
     used = getattr(batch, "used", False)
     if not getattr(batch, "known", True):
         return _unknown(run, why_not) if trains and run.world > 1 else None
+    hang = "ranks with media and ranks without would hang"
     if run.strategy == "gemini" and trains and not used:
-        what = f"{train}: Gemini asserts, takes weights for gradients, or hangs"
-    elif run.strategy == "gemini" and trains and run.world > 1:
-        what = f"{train}: ranks that differ hang"
+        what = f"Gemini would crash, hang or train it wrongly: {train}"
+    elif run.strategy in ("gemini", "lowlevelzero") and trains and run.world > 1:
+        what = f"{hang}: {train}"
     elif run.strategy == "gemini" and run.world > 1 and getattr(batch, "reorders", False):
-        what = (
-            "the model has a vision tower: ranks gather Gemini's chunks in another order and hang"
-        )
-    elif run.strategy == "lowlevelzero" and run.world > 1 and trains:
-        what = f"{train}: ranks that differ hang"
+        what = f"{hang}: they gather Gemini's chunks in another order"
     else:
         return None
     return Finding(
         CODE,
         "error" if run.strategy == "gemini" and trains and not used else "warning",
-        f"this batch has no {lacks} while {what}"
+        f"{what}, and this batch has no {lacks}"
         + (f"; no dummy image: {why_not}" if why_not else ""),
         scope="rank",
         remedies=() if why_not else (DummyImage(),),
-        advice="put an image in every batch, give guard_booster the processor, or freeze them",
+        advice="guard_booster(booster, processor=…); or give every row an image (vlmguard rows "
+        "DATA --blank OUT)",
         evidence="hpcaitech/ColossalAI#6102; own runs, colossalai 0.5.0",
     )
 

@@ -50,9 +50,9 @@ def pre_step(run: Run, gradients: Gradients | None) -> Finding | None:
     return Finding(
         CODE,
         "error",
-        f"forward used none of {len(names)} trainable parameters ({kinds}), such as {names[0]}: "
-        "Gemini would take their weights for gradients",
+        f"Gemini would crash or train wrongly: forward did not use {len(names)} trainable "
+        f"parameters ({kinds}), such as {names[0]}",
         scope="rank",
-        advice="freeze them before boost, or put an image in every batch",
+        advice="give every row an image; if they are not meant to train, freeze them before boost",
         evidence="own runs, colossalai 0.5.0",
     )

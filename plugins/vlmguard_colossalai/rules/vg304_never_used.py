@@ -41,9 +41,9 @@ def pre_wrap(run: Run) -> Finding | None:
     return Finding(
         CODE,
         "error",
-        f"forward never uses {len(unused)} trainable parameters, such as {unused[0]}: Gemini takes "
-        "their weights for gradients",
+        f"Gemini would crash or train wrongly: forward never uses {len(unused)} trainable "
+        f"parameters, such as {unused[0]}",
         remedies=(Freeze(unused),),
-        advice="freeze them before boost",
+        advice="if they are not meant to train, freeze them before boost",
         evidence="huggingface/trl#1936; own runs, colossalai 0.5.0",
     )

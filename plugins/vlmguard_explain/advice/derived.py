@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 from collections.abc import Callable
@@ -72,9 +73,12 @@ def _swift(v: Values) -> str:
 
 
 def _new_name(v: Values) -> str:
-    """What this release of ms-swift calls it, or any other release of its package."""
-    name, now = v.raw("argument"), v.raw("tunertype")
-    return now if now not in ("", name) and v.raw("ofswift") else v.raw("renamed")
+    """What this release of ms-swift calls it, or another of its package; what it is if misspelt."""
+    name, now, known = v.raw("argument"), v.raw("tunertype"), table("advice")["arguments"]
+    here = f"{known['transformers']} {known.get(v.facts.framework, '')}".split()
+    like = difflib.get_close_matches(name, () if name in here else here, 1, 0.88)
+    renamed = v.raw("renamed") or "".join(like)
+    return now if now not in ("", name) and v.raw("ofswift") else renamed
 
 
 def _new_flag(v: Values) -> str:
@@ -84,10 +88,14 @@ def _new_flag(v: Values) -> str:
 
 
 def _dropped(v: Values) -> str:
-    """Why a newer release has the argument no more; not of a release that is older than that."""
+    """Why a newer release has the argument no more; not of a release that is older than that.
+
+    Before Python 3.10, which transformers 5 needs, the message names no class.
+    """
     why = v.raw("whydropped")
     release = numbers(v.facts.releases.get("transformers", ""))
-    return "" if why.startswith("transformers 5") and () < release < (5,) else why
+    old = () < release < (5,) or "TypeError: __init__()" in v.facts.message
+    return "" if old and why.startswith("transformers 5") else why
 
 
 def _program(v: Values) -> str:
@@ -167,9 +175,11 @@ def _size(name: str, least: float) -> Made:
     return lambda v: memory.shown(v.facts.message, name, least)
 
 
-def _smaller(v: Values, at: int) -> str:
-    less = memory.smaller(v.facts.micro, v.facts.accumulation)
-    return str(less[at]) if less else ""
+def _smaller(v: Values) -> tuple[str, str]:
+    """A smaller micro-batch and more accumulation, the product the same; "" where it is 1."""
+    micro, rest = v.facts.micro or 1, v.facts.accumulation or 1
+    by = next((n for n in range(2, micro + 1) if micro % n == 0), 0)
+    return (str(micro // by), str(rest * by)) if by else ("", "")
 
 
 # The user's own code, and how the run was started.
@@ -220,11 +230,12 @@ VALUES: dict[str, Made] = {
 }
 # Numbers, and words of our own: these need no quotes.
 PLAIN: dict[str, Made] = {
-    "accumulation": lambda v: _smaller(v, 1),
+    "accumulation": lambda v: _smaller(v)[1],
     "advised": lambda v: v.read("advised"),
     "batchright": lambda v: str(math.prod(_ints(v, "batches")[1:])) if v.groups("batches") else "",
     "batchsaid": lambda v: next(iter(v.groups("batches")), ""),
     "batchsum": lambda v: " × ".join(v.groups("batches")[1:]),
+    "divisor": lambda v: str(math.gcd(*_ints(v, "pair")) or ""),
     "dropped": _dropped,
     "dsconfig": lambda v: v.get("dsfile", ""),
     "engine": _engine,
@@ -232,14 +243,13 @@ PLAIN: dict[str, Made] = {
     "hub": lambda v: v.get("repo") or v.get("modelrepo", ""),
     "inphase": lambda v: look_up(v.facts.phase, "=", "values.phases"),
     "inscript": lambda v: f" in {v['main']}" if "main" in v else "",
-    "micro": lambda v: _smaller(v, 0),
+    "micro": lambda v: _smaller(v)[0],
     "newflag": _new_flag,
     "positions": lambda v: str(int(v.raw("tablesize")) - 2) if v.raw("tablesize") else "",
     "program": _program,
     "span": lambda v: _lines(frames.raised(v.facts.frames)[1], 8, 2),
     "surplus": _surplus,
     "swiftmajor": _swift,
-    "tensorranks": lambda v: str(math.gcd(*_ints(v, "parallel")) or ""),
     "vision": lambda v: "true" if v.facts.vision else "",
     "wheels": _wheels,
     "yamlspan": lambda v: _lines(int(v.raw("yamlline") or 0), 2, 1),

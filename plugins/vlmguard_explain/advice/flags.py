@@ -54,18 +54,10 @@ def marked(step: Step, facts: Facts) -> str:
 
 
 def _own(action: str, facts: Facts, values: Values) -> str:
-    """``action`` by what this run was started with; "" where that tells nothing."""
-    if words := _of_table(action, facts, values, True):
-        return words
-    if facts.framework not in _FREE:
-        return ""
-    return _of_table(action, facts, values, False)
-
-
-def _of_table(action: str, facts: Facts, values: Values, anywhere: bool) -> str:
-    """The first spelling of ``tables/own.toml`` whose conditions hold."""
-    for one in table("own")["own"]:
-        if action not in one["action"] or one.get("any", False) is not anywhere:
+    """``action`` by what this run was started with, as the first spelling of ``tables/own.toml``
+    says whose conditions hold; those for any framework come first. "" where that tells nothing."""
+    for one in sorted(table("own")["own"], key=lambda one: "any" not in one):
+        if action not in one["action"] or ("any" not in one and facts.framework not in _FREE):
             continue
         typed = next((name for name in one.get("typed", ()) if name in facts.typed), "")
         asked = all(holds(condition, facts, values) for condition in one.get("run", ()))

@@ -61,11 +61,3 @@ def shown(message: str, name: str, least: float) -> str:
     if gib is None or gib < least:
         return ""
     return f"{gib:.1f} GiB" if gib >= 1 else f"{gib * 1024:.0f} MiB"
-
-
-def smaller(micro: int | None, accumulation: int | None) -> tuple[int, int] | None:
-    """A smaller micro-batch and more accumulation, the product the same; None where it is 1."""
-    if micro is None or micro < 2:
-        return None
-    factor = next(n for n in range(2, micro + 1) if micro % n == 0)
-    return micro // factor, (accumulation or 1) * factor

@@ -8,10 +8,12 @@ import re
 from vlmguard_explain.advice.flags import holds
 from vlmguard_explain.advice.packages import older
 from vlmguard_explain.advice.values import filled, known, of
+from vlmguard_explain.lazy import patterns
 from vlmguard_explain.match.catalogue import Case, Known, Step, cases, table
 from vlmguard_explain.run.logfacts import Facts
 
 UNSURE = "not sure: "
+_P = patterns("advice.steps")
 
 
 def steps(failure: Known, facts: Facts) -> tuple[Step, ...]:
@@ -21,12 +23,16 @@ def steps(failure: Known, facts: Facts) -> tuple[Step, ...]:
     firsts = [one for one in fit if not one.kind or kinds[one.kind] is one] or list(failure.steps)
     found = [one for one in firsts if not had(one.do, facts)] or firsts
     bug, mended = case(facts), of_bug(facts)
-    own = (
-        ()
-        if bug is not None and mended and not bug.more
-        else sorted(found, key=lambda step: step.do.startswith(UNSURE))
-    )
-    return (*mended, *own)
+    if bug is not None and mended and not bug.more:
+        return mended
+    return (*mended, *sorted(found, key=lambda step: _late(step, failure)))
+
+
+def _late(step: Step, failure: Known) -> tuple[bool, bool]:
+    """What is not sure comes last, and what only shows something behind what changes the run,
+    unless the log does not say why the run waited or ended."""
+    said = table("changes").get(step.do, {}).get("usual", step.do)
+    return said.startswith(UNSURE), failure.order == "cause" and _P.look.match(said) is not None
 
 
 def cause(failure: Known, facts: Facts) -> str:
@@ -51,28 +57,20 @@ def _is(one: Case, facts: Facts) -> bool:
 
 
 def of_bug(facts: Facts) -> tuple[Step, ...]:
-    """The steps of the known bug that this is, none of another one."""
-    bug = case(facts)
-    return of_case(bug, facts) if bug is not None else ()
-
-
-def of_case(bug: Case, facts: Facts) -> tuple[Step, ...]:
-    """Of each of its steps the first wording whose values are known."""
-    values = of(facts)
-    found = (next((way for way in ways if known(way, values)), "") for ways in bug.steps)
+    """The steps of the known bug that this is: of each the first wording whose values are known."""
+    bug, values = case(facts), of(facts)
+    steps = bug.steps if bug is not None else ()
+    found = (next((way for way in ways if known(way, values)), "") for ways in steps)
     return tuple(Step(one) for one in found if one and not had(one, facts))
 
 
 def fits(step: Step, facts: Facts) -> bool:
     """Whether its conditions hold and its values are known."""
-    message = facts.message
-    if step.silent and message.partition(":")[2].strip():
+    message, values = facts.message, of(facts)
+    silent = not step.silent or not message.partition(":")[2].strip()
+    when = not step.when or any(text in message for text in step.when)
+    if not (silent and when) or any(text in message for text in step.unless):
         return False
-    if step.when and not any(text in message for text in step.when):
-        return False
-    if any(text in message for text in step.unless):
-        return False
-    values = of(facts)
     there = step.do in table("changes") or known(step.do, values)
     return there and all(holds(one, facts, values) for one in step.run)
 

@@ -17,6 +17,7 @@ _P = patterns("cause.attribution")
 
 _WAITS = ("VG517", "VG505", "VG551")
 _DIED = ("VG532", "VG558")
+MANY = 4096  # ranks
 
 Named = tuple[int | None, str]
 
@@ -38,6 +39,7 @@ def _named(answer: Answer, digests: Sequence[Digest]) -> Iterator[Named]:
         yield asked, "it did not answer when the others asked for its NCCL id"
         recorded = _only(_P.recorded, [d.text for d in digests])
         yield recorded, "the flight recorder says that it did not come"
+        yield _odd(digests), "the others' collectives are alike, its own differs"
     if code == "VG561":
         yield _differs(digests), "the others' parameters are alike, its own differ"
     if answer.ranks and answer.sure:
@@ -50,20 +52,45 @@ def _named(answer: Answer, digests: Sequence[Digest]) -> Iterator[Named]:
         return
     if match := _P.says.match(message) or _P.unused.search(message):
         yield int(match[1]), "its message names it"
-    yield _of_process(answer.pick, digests), "the launcher says which rank this process is"
+    lists = ("ranked",) if nodes(digests) else ("ranked", "local")  # a rank on its node is none
+    process = _of_process(answer.pick, digests, lists)
+    yield process, "the launcher says which rank this process is"
+    yield _of_node(answer.pick, digests), "its node's launcher tells the ranks of the node"
+    if len(digests) >= (answer.facts.world or len(digests) + 1):  # each rank wrote a file
+        said = digests[answer.pick.line.source].text
+        yield _only(_P.own, [said]), "its log says which rank it is"
+    card = _P.gpu.search(message)
+    if card and not nodes(digests) and int(card[1]) < (answer.facts.world or 0):
+        yield int(card[1]), "it has the card that its message names"
+    if answer.table is not None:
+        yield _one(set(answer.table.gone)), "the others wait for it"
     joins = "in init_process_group" in answer.facts.trace  # a rank, no launcher's agent
     if code == "VG542" and "server socket" in message and joins:
         yield 0, "rank 0 serves the store on which the ranks meet"
 
 
-def _of_process(pick: Candidate, digests: Sequence[Digest]) -> int | None:
+def _of_process(pick: Candidate, digests: Sequence[Digest], lists: Sequence[str]) -> int | None:
     """The rank of the process that the failure's own line names, as it or its launcher told it."""
     raw = ((pick.event and pick.event.last) or pick.line).raw
-    who = next((m[1] for one in _P.list_of("process") if (m := one.search(raw, 0, 1000))), "")
-    lists = ("ranked",) if nodes(digests) else ("ranked", "local")  # a rank on its node is none
-    told = (one for name in lists for one in _P.list_of(name)) if who else ()
-    found = (m for one in told for d in digests for m in one.finditer(d.text))
-    return _one({int(m["rank"]) for m in found if m["process"] == who})
+    forms = [one for name in lists for one in _P.list_of(name)]
+    for named in (match[1] for one in _P.list_of("process") if (match := one.search(raw, 0, 1000))):
+        said = (m for one in forms for d in digests for m in one.finditer(d.text))
+        if (rank := _one({int(m["rank"]) for m in said if m["process"] == named})) is not None:
+            return rank
+    return None
+
+
+def _of_node(pick: Candidate, digests: Sequence[Digest]) -> int | None:
+    """The rank of the process that its launcher saw end so, by what that says of its node's."""
+    for d in digests:
+        here, node = _P.here.search(d.text), _P.node.search(d.text)
+        rows = [here[1]] if here else _P.mapped.findall(d.text)[int(node[1]) :] if node else []
+        local = next((e.local for e in d.exits if launcher.BY_EXIT.get(e.code) == pick.code), -1)
+        local = _of_process(pick, [d], ("local",)) if local is None else local
+        ranks = rows[0].split(",") if rows else []
+        if local is not None and 0 <= local < len(ranks):
+            return int(ranks[local])
+    return None
 
 
 def _of_its_node(digests: Sequence[Digest]) -> bool:
@@ -97,6 +124,14 @@ def _differs(digests: Sequence[Digest]) -> int | None:
     return named[0][0] if len(named) > 1 and named[0][1] > named[1][1] else None
 
 
+def _odd(digests: Sequence[Digest]) -> int | None:
+    """The rank that runs another collective than the others, of three or more."""
+    said = (m for text in _messages(digests) for m in _P.fingerprint.finditer(text))
+    runs = {match[1]: match[2] for match in said}
+    counts = Counter(runs.values())
+    return _one({int(rank) for rank, run in runs.items() if counts[run] == 1 < len(runs) - 1})
+
+
 def _silent(answer: Answer, digests: Sequence[Digest]) -> int | None:
     """Of the ranks of one node the only one that did not say that it lost another."""
     heard = {e.rank for d in digests for e in d.events if _P.lost.search(e.message)} - {None}
@@ -110,9 +145,6 @@ def _single(answer: Answer) -> bool:
     paths = " ".join(path for path, _, _ in event.frames) if event is not None else ""
     cell = event is not None and bool(event.titled) and "launchers.py" not in paths
     return answer.facts.world == 1 or (answer.facts.world is None and cell)
-
-
-MANY = 4096  # ranks
 
 
 def waited_for(answer: Answer, candidates: Sequence[Candidate], digests: Sequence[Digest]) -> None:

@@ -76,14 +76,6 @@ def collected(digests: Sequence[Digest]) -> list[Candidate]:
     return found
 
 
-def with_exit_messages(found: list[Candidate], digests: Sequence[Digest]) -> list[Candidate]:
-    """These, and the last line of a rank that ended itself where the others only lost it."""
-    if not found or any(c.order <= 1 for c in found):
-        return found
-    line = exit_message({c.rank for c in found}, digests)
-    return found if line is None else [*found, Candidate(None, line, None, line.rank)]
-
-
 def _raised(digest: Digest) -> list[Candidate]:
     events = [e for e in digest.events if not e.caught and not _passed(e, digest)]
     for event in events:
@@ -94,18 +86,12 @@ def _raised(digest: Digest) -> list[Candidate]:
         Candidate(classify(e), e.line, e, e.rank)
         for e in events
         if id(e) not in inner
+        and not e.ignored  # of a side thread
         and (not launchers(e) or _P.build.search(e.message))
         and not _wraps(e, events)
     ]
-    return [c for c in found if c.event and _counts(c, c.event, digest)]
-
-
-def _counts(candidate: Candidate, event: Event, digest: Digest) -> bool:
-    """Not of a side thread; frames among other lines only where they are known."""
-    if event.ignored:
-        return False
     # A traceback without an end beside a launcher's words is the launcher's.
-    return candidate.known is not None or not (event.buried or (digest.exits and not event.type))
+    return [c for c in found if c.known or c.whole or not digest.exits]
 
 
 def _passed(event: Event, digest: Digest) -> bool:
@@ -171,19 +157,19 @@ def survived(at: int, digest: Digest) -> bool:
     return bool(ends) and told.after(at) - told.after(ends[0]) >= STEPS_THAT_PROVE
 
 
-def exit_message(ranks: set[int | None], digests: Sequence[Digest]) -> Line | None:
-    """The last line of the rank that ended first, by code 1, where it left nothing else.
-
-    ``ranks``: those that left an exception or a telling line. Only a rank's own stream tells.
-    """
+def with_exit_message(found: list[Candidate], digests: Sequence[Digest]) -> list[Candidate]:
+    """These, and the last line of the rank that ended first, by code 1, and left nothing else,
+    where the others only lost it. Only a rank's own stream tells."""
     ended = launcher.first([e for d in digests for e in d.exits])
-    if ended is None or ended.code != 1 or ended.rank is None or ended.rank in ranks:
-        return None
-    finals = [d.finals[ended.rank] for d in digests if ended.rank in d.finals]
+    rank = ended.rank if ended is not None and ended.code == 1 else None
+    if not found or any(c.order <= 1 or c.rank == rank for c in found) or ended is None:
+        return found
+    finals = [d.finals[rank] for d in digests if rank is not None and rank in d.finals]
     if len(finals) != 1 or _P.anyway.search(finals[0].text):
-        return None
+        return found
     here = finals[0].source == ended.line.source
-    return None if here and finals[0].at > ended.line.at else finals[0]
+    own = [] if here and finals[0].at > ended.line.at else finals
+    return [*found, *(Candidate(None, line, None, line.rank) for line in own)]
 
 
 _GONE, _NETWORK = "VG563", "VG536"
@@ -271,7 +257,7 @@ def _evidence(pick: Candidate) -> list[Line]:
 
 def device_assert(pick: Candidate, digests: Sequence[Digest]) -> Event | None:
     """The exception behind a kernel's assertion: maybe a later call's, but of the same program."""
-    if "Assertion" not in pick.line.raw or pick.line.source >= len(digests):
+    if "Assertion" not in pick.line.raw:
         return None
     events = (e for e in digests[pick.line.source].events if "device-side assert" in e.message)
     return next(events, None)

@@ -6,14 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from vlmguard_explain.advice import steps
-from vlmguard_explain.cause import attribution, no_exception, root
-from vlmguard_explain.cause.candidates import (
-    Answer,
-    collected,
-    device_assert,
-    with_exit_messages,
-    with_lost_peers,
-)
+from vlmguard_explain.cause import attribution, candidates, no_exception, root
+from vlmguard_explain.cause.candidates import Answer, device_assert
 from vlmguard_explain.lazy import patterns, words
 from vlmguard_explain.run import launcher, watchdog
 from vlmguard_explain.run.digest import Digest
@@ -33,20 +27,22 @@ CLOSE = 6  # lines
 def judge(digests: Sequence[Digest], facts: Facts) -> Answer:
     """Which of the things that happened started it."""
     ended = launcher.first(e for d in digests for e in d.exits)
-    candidates = with_lost_peers(collected(digests), digests, ended)
-    candidates = with_exit_messages(candidates, digests)
-    answer = root.started(candidates, digests, ended)
+    found = candidates.with_lost_peers(candidates.collected(digests), digests, ended)
+    found = candidates.with_exit_message(found, digests)
+    answer = root.started(found, digests, ended)
     answer = answer or no_exception.verdict(digests)
     if answer.failure == _ENDED:
         answer = no_exception.no_numbers(digests) or answer
     world = facts.world or _ranks(digests)
     answer.table = watchdog.table((line for d in digests for line in d.watched), world)
     answer.facts = at_failure(answer, facts, digests)
-    if _without_address(answer, digests):
-        answer.explain("VG536")
+    if answer.failure == _START and answer.pick is not None:
+        said = f"{answer.facts.message} {answer.pick.line.raw}"
+        if any(host in said for d in digests for host in d.unresolved):
+            answer.explain("VG536")  # nobody was late: a host's name could not be resolved
     if answer.known is not None and answer.known.order in ("hang", "peer"):
         _what_it_did(answer, digests)
-        attribution.waited_for(answer, candidates, digests)
+        attribution.waited_for(answer, found, digests)
     answer.facts = replace(answer.facts, seen=_seen(answer, digests))
     attribution.attribute(answer, digests)
     return answer
@@ -83,14 +79,6 @@ def _ranks(digests: Sequence[Digest]) -> int | None:
     return len(ranks) if ranks and max(ranks) == len(ranks) - 1 else None
 
 
-def _without_address(answer: Answer, digests: Sequence[Digest]) -> bool:
-    """A wait for a host whose name nobody could resolve: nobody was late."""
-    if answer.failure != _START or answer.pick is None:
-        return False
-    said = f"{answer.facts.message} {answer.pick.line.raw}"
-    return any(host in said for d in digests for host in d.unresolved)
-
-
 def at_failure(answer: Answer, facts: Facts, digests: Sequence[Digest]) -> Facts:
     """``facts`` with the failure's message, traceback, phase; the last step; who is gone."""
     last = max((s for d in digests for s in d.progress.steps), key=lambda s: s[1], default=None)
@@ -102,7 +90,7 @@ def at_failure(answer: Answer, facts: Facts, digests: Sequence[Digest]) -> Facts
     pick = answer.pick
     if pick is None:
         return facts
-    name = digests[pick.line.source].source.name if pick.line.source < len(digests) else ""
+    name = digests[pick.line.source].source.name
     facts = replace(facts, log=name if name != "-" else "")
     event = pick.event.reason if pick.event else None
     if event is not None:
@@ -119,9 +107,8 @@ def by_facts(answer: Answer, digests: Sequence[Digest]) -> Answer:
     if fault is not None and fault.code:
         answer.explain(fault.code)
     if answer.known is not None:
-        answer.facts = replace(
-            answer.facts, fields={**answer.facts.fields, **_place(answer, digests)}
-        )
+        fields = {**answer.facts.fields, **_place(answer, digests)}
+        answer.facts = replace(answer.facts, fields=fields)
     code = answer.failure
     warned = next((m for d in digests if (m := _P.warned.search(d.text))), None)
     if warned is not None and (code in _NO_CARD or (not code and _P.card.search(said))):
@@ -171,11 +158,9 @@ def phase_in_log(digests: Sequence[Digest]) -> str:
     """Evaluation or saving, where the log says that one had begun and no step came after it."""
     for told in (digest.progress for digest in digests):
         bar, start = told.loading, max(told.evaluating, told.saving)
-        if told.steps and bar is not None and bar.at > told.steps[-1][0]:
-            if not _P.of_a_step.search(bar.text[:120]):
-                return "evaluation"  # a bar of something else than the training
-        elif not told.steps and bar is not None and "Loading checkpoint shards" in bar.text:
-            return "load"
+        behind = told.steps and bar is not None and bar.at > told.steps[-1][0]
+        if behind and bar is not None and not _P.of_a_step.search(bar.text[:120]):
+            return "evaluation"  # a bar of something else than the training
         if start >= 0 and not told.resumed(start):
             return "evaluation" if told.evaluating > told.saving else "save"
     return ""

@@ -16,19 +16,21 @@ _P = patterns("cause.no_exception")
 FIRST = "torchrun's first observed failure"
 
 
-def by_exit(digests: Sequence[Digest]) -> Answer | None:
-    """A process that was killed leaves no exception: its exit code is what there is."""
+def by_exit(digests: Sequence[Digest], whatever: bool = False) -> Answer | None:
+    """A process that was killed leaves no exception: its exit code is what there is.
+
+    ``whatever``: of one that left no word, and no code that tells, the end that a launcher saw.
+    """
     ended = _first(digests)
     known = by_code().get(launcher.BY_EXIT.get(ended.code, "")) if ended is not None else None
-    return _answer(ended, known, digests) if ended is not None and known is not None else None
-
-
-def by_any_exit(digests: Sequence[Digest]) -> Answer | None:
-    """The end that a launcher saw of a process that left no word and no code that tells."""
-    ended = _first(digests)
-    answer = _answer(ended, None, digests) if ended is not None else None
-    if answer is not None and ended is not None:
-        answer.code = ended.code
+    if ended is None or (known is None and not whatever):
+        return None
+    # A rank of its node is a rank where there is one node.
+    rank = ended.rank if ended.rank is not None or nodes(digests) else ended.local
+    how = FIRST if ended.first else "its exit code" if known else ""
+    ranks = () if rank is None else (rank,)
+    answer = found(Candidate(known, ended.line, None, ended.rank), ranks, how)
+    answer.code = ended.code if whatever else None
     return answer
 
 
@@ -43,14 +45,6 @@ def _first(digests: Sequence[Digest]) -> launcher.Exit | None:
     return launcher.first(ends) or next(iter(ends), None)
 
 
-def _answer(ended: launcher.Exit, known: Known | None, digests: Sequence[Digest]) -> Answer:
-    # A rank of its node is a rank where there is one node.
-    rank = ended.rank if ended.rank is not None or nodes(digests) else ended.local
-    how = FIRST if ended.first else "its exit code" if known else ""
-    ranks = () if rank is None else (rank,)
-    return found(Candidate(known, ended.line, None, ended.rank), ranks, how)
-
-
 def nodes(digests: Sequence[Digest]) -> bool:
     """Whether the run has several nodes: a rank on its node is then no rank."""
     return any(_P.several.search(d.text) for d in digests)
@@ -61,7 +55,7 @@ def verdict(digests: Sequence[Digest]) -> Answer:
     return (
         by_exit(digests)
         or no_numbers(digests)
-        or by_any_exit(digests)
+        or by_exit(digests, whatever=True)
         or _unlabelled(digests)
         or _launchers_word(digests)
         or _end(digests)

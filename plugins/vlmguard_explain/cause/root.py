@@ -1,8 +1,5 @@
-"""Which candidate started it.
-
-In this order: a cause before a wait, a lost peer, an end from outside; what says more before what
-is noise beside it; torchrun's "first observed failure"; the place in one log; clocks that agree;
-else "one of ranks …".
+"""Which candidate started it: a cause before a wait, a lost peer, an end from outside; then
+torchrun's "first observed failure", the place in one log, clocks that agree, else "one of ranks …".
 """
 
 from __future__ import annotations
@@ -10,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vlmguard_explain.cause.candidates import Answer, Candidate, found
-from vlmguard_explain.cause.no_exception import FIRST, by_any_exit, by_exit, nodes
+from vlmguard_explain.cause.no_exception import FIRST, by_exit, nodes
 from vlmguard_explain.lazy import patterns, words
 from vlmguard_explain.run import launcher, watchdog
 from vlmguard_explain.run.digest import Digest
@@ -75,7 +72,7 @@ def _silent(
     if order == 1:
         return by_exit(digests) if other and launcher.crashed(ended) and heard != {None} else None
     if order == 2 and other and ended is not None and ended.code in _ABORTED:
-        return by_any_exit(digests)
+        return by_exit(digests, whatever=True)
     return by_exit(digests)
 
 
@@ -87,8 +84,8 @@ def _by_who_ended_it(some: list[Candidate]) -> list[Candidate]:
     """
     said = {c.code for c in some if c.known is not None and c.event is None}
     codes = {c.code for c in some}
-    known = _T.words.items()
-    word = next((word for word, beside in known if word in said and codes <= {word, *beside}), "")
+    known = ((word, {word, *beside}) for word, beside in _T.words.items())
+    word = next((word for word, fits in known if word in said and codes <= fits), "")
     return [c for c in some if c.code == word] if word else some
 
 

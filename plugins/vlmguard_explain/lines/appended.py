@@ -21,7 +21,7 @@ _P = patterns("lines.appended")
 _T = words("lines.appended")
 
 HEAD, LOOKED = 6, 60  # usable lines of a beginning that are remembered, of so many lines
-FIRST, AGAIN = 3, 3  # one of so many must be the first that comes again; so many must come again
+AGAIN = 3  # so many must come again
 AHEAD = 36  # lines in which they come, and a clock
 SHORT = 15  # characters: a shorter line is too common
 
@@ -118,13 +118,9 @@ def _begins(kept: Sequence[Line], at: int, runs: Sequence[_Run], one: bool) -> b
 
 def _again(kept: Sequence[Line], at: int, run: _Run, alone: bool) -> bool:
     """Whether what ``run`` began with comes again."""
-    text, first = _usable(kept[at]), list(run.first)
-    if text not in first[:FIRST]:
-        return False
-    if alone and text == first[0] and run.first[text] == 1:
-        return True
-    same = set(map(_usable, kept[at : at + AHEAD])).intersection(first)
-    return len(same) >= min(AGAIN, len(run.first)) and (alone or len(same) > 1)
+    same = run.first.keys() & set(map(_usable, kept[at : at + AHEAD]))
+    enough = len(same) >= min(AGAIN, len(run.first)) and (alone or len(same) > 1)
+    return enough and _usable(kept[at]) in run.first
 
 
 def _last_job(kept: list[Line]) -> tuple[list[Line], int]:

@@ -31,25 +31,14 @@ class _Open:
     lines: list[Line] = field(default_factory=list)
 
 
-def unquoted(kept: Sequence[Line]) -> list[Line]:
-    """``kept`` without what is quoted; fences are `unfenced`'s."""
-    return _without(kept, _framed(kept))
-
-
-def unfenced(kept: Sequence[Line], since: int | None) -> list[Line]:
-    """``kept`` without what stands between fences behind the place ``since``, the first step.
-
-    Before it, or where there is none, a fence is an issue's, which quotes the log itself.
-    """
-    return list(kept) if since is None else _without(kept, _fenced(kept, since))
-
-
-def _without(kept: Sequence[Line], quoted: Iterable[Line]) -> list[Line]:
+def without(kept: Sequence[Line], quoted: Iterable[Line]) -> list[Line]:
+    """``kept`` without what is quoted and what torch has not marked."""
     out = {id(line) for line in quoted if not line.marked}
     return [line for line in kept if id(line) not in out]
 
 
-def _framed(kept: Sequence[Line]) -> Iterator[Line]:
+def framed(kept: Sequence[Line]) -> Iterator[Line]:
+    """What is quoted in a frame of its own."""
     lanes: dict[str, _Open] = {}
     number = 0
     for line in kept:
@@ -88,7 +77,9 @@ def _begins(text: str) -> _Open | None:
     return _Open(_P.turned, _P.never) if open_ else None
 
 
-def _fenced(kept: Sequence[Line], since: int) -> Iterator[Line]:
+def fenced(kept: Sequence[Line], since: int) -> Iterator[Line]:
+    """What stands between fences behind the place ``since``, the first step: before it a fence is
+    an issue's, which quotes the log itself."""
     lanes: dict[str, list[Line]] = {}
     for line in kept:
         open_ = lanes.get(line.lane)

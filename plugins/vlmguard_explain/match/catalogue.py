@@ -1,11 +1,12 @@
 """The known failures, read from one TOML file each; no Python is in the catalogue.
 
-A file is called ``CODE-name.toml``. TOML takes a tenth of a second to read, so what was read is
-kept as JSON beside Python's own bytecode (``__pycache__``), and read again when a file changes.
+A file is called ``CODE-name.toml``. TOML takes 0.1 s to read, so what was read is kept as JSON,
+beside Python's bytecode or in the user's cache, and read again when a file changes.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -203,12 +204,13 @@ def data() -> dict[str, dict[str, Any]]:
         named["tables/releases.toml"] = shared
     stamp = [[n, str(p), p.stat().st_mtime_ns, p.stat().st_size] for n, p in named.items()]
     kept = HERE / "__pycache__" / "catalogue.json"
-    try:
+    if not (kept.exists() or os.access(HERE, os.W_OK)):  # a package of another user's
+        home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+        kept = Path(home, "vlmguard", kept.name).expanduser()
+    with contextlib.suppress(OSError, ValueError):
         before, read = json.loads(kept.read_bytes())
         if before == stamp:
             return dict(read)
-    except (OSError, ValueError):
-        pass
     from vlmguard.core.settings import read_toml  # which takes as long as all of this
 
     read = {name: read_toml(path) for name, path in named.items()}
@@ -221,9 +223,7 @@ def _keep(path: Path, what: object) -> None:
     if sys.dont_write_bytecode:
         return
     new = path.with_suffix(f".{os.getpid()}")
-    try:
-        path.parent.mkdir(exist_ok=True)
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
         new.write_text(json.dumps(what, ensure_ascii=False), encoding="utf-8")
         new.replace(path)
-    except OSError:
-        pass

@@ -15,7 +15,9 @@ LOOKED_PAST = 4  # helpers, one in another
 
 def classify(event: Event, depth: int = 0) -> Known | None:
     """The failure that an exception is; through what it was raised from, too."""
-    message = flat(f"{event.type}: {event.message or _unnamed(event)}")[:6000]
+    # of a traceback that is cut before its exception's name the last lines may tell
+    cut = " ".join(event.trace[-4:]) if event.last is None else ""
+    message = flat(f"{event.type}: {event.message or cut}")[:6000]
     where = " ".join(f"{path}:{number} in {name}" for path, number, name in event.frames)
     trace = flat(f"{' '.join(event.trace)} {where}")
     found = _last_error(message) or _best(message, trace, _not_this(event, trace))
@@ -34,12 +36,12 @@ def _last_error(message: str) -> Known | None:
         return None
     line = f"NCCL WARN {match[1]}"
     found = [(len(p.text), known) for known in load() if (p := known.match_line(line)) is not None]
-    return best(match[1]) or (max(found, key=lambda f: f[0])[1] if found else None)
+    return _best(match[1]) or (max(found, key=lambda f: f[0])[1] if found else None)
 
 
 def _not_this(event: Event, trace: str) -> tuple[str, ...]:
     """Failures that the exception cannot be, though its words are theirs."""
-    own = bool(event.frames) and "-packages/" not in event.raised_in
+    own = bool(event.frames) and "-packages/" not in event.frames[-1][0]
     called = event.name == "TypeError" and "positional argument" in event.message
     if own and called and not any("-packages/" in f[0] for f in event.frames):
         return (_T.releases,)  # what one's own code hands over wrongly is no other release's doing
@@ -52,25 +54,16 @@ def _not_this(event: Event, trace: str) -> tuple[str, ...]:
     return (*((_T.sharded,) if sharded else ()), *((_T.index,) if indexed else ()))
 
 
-def _unnamed(event: Event) -> str:
-    """Of a traceback that is cut before its exception's name what may tell: its last lines."""
-    return "" if event.last is not None else " ".join(event.trace[-4:])
-
-
-def best(message: str, trace: str = "") -> Known | None:
-    """Of all that match, the narrowest; of equals the one whose pattern is longest."""
-    return _best(message, trace, ())
-
-
 @functools.lru_cache(maxsize=512)  # ranks say the same
-def _best(message: str, trace: str, without: tuple[str, ...]) -> Known | None:
+def _best(message: str, trace: str = "", without: tuple[str, ...] = ()) -> Known | None:
+    """Of all that match, the narrowest; of equals the one whose pattern is longest."""
     found = [(k, p) for k in load() if (p := k.match(message, trace)) and k.code not in without]
     return max(found, key=lambda f: (f[0].narrow, f[1].size))[0] if found else None
 
 
 def _by_type(event: Event) -> Known | None:
     """What the exception's type alone tells; the longest beginning counts."""
-    if event.ignored or event.buried or not event.type:
+    if event.ignored or not event.type:
         return None
     said = f"{event.type}: {event.message}"
     pairs = [(one.text, known.code) for known in load() for one in known.by_place["type"]]

@@ -69,14 +69,16 @@ def of(source: Source, number: int, pieces: Sequence[Piece]) -> Digest:
     """Digest what was kept of one log."""
     digest = Digest(source, number)
     everything = list(lines.lines(pieces, number, source.rank))
-    kept, digest.before, digest.ended_before = appended.last(quoted.unquoted(everything))
+    kept, digest.before, digest.ended_before = appended.last(
+        quoted.without(everything, quoted.framed(everything))
+    )
     digest.first = kept[0].number if digest.before and kept else 1
     digest.progress = progress.of(kept)
-    kept = quoted.unfenced(kept, digest.progress.first)
+    if digest.progress.first is not None:
+        kept = quoted.without(kept, quoted.fenced(kept, digest.progress.first))
     raised = [e for e in events.exceptions(kept) if e.type or e.frames]
-    digest.events = (
-        raised if len(raised) <= MOST else raised[: MOST // 4] + raised[-MOST * 3 // 4 :]
-    )
+    few = len(raised) <= MOST
+    digest.events = raised if few else raised[: MOST // 4] + raised[-MOST * 3 // 4 :]
     digest.exits = launcher.exits(kept)
     digest.watched = [line for line in kept if any(word in line.raw for word in _T.watched)]
     digest.stopped = [line.at for line in kept if any(word in line.raw for word in _T.stopping)]
@@ -132,7 +134,7 @@ def _fragments(kept: Sequence[Line], digest: Digest) -> Iterable[tuple[Line, Kno
     for line in kept[-LAST:]:
         raw = line.raw
         # DeepSpeed's handler prints a command, not what became of it.
-        quiet = _quiet(line, "") or "sigkill_handler] [" in raw
+        quiet = _warned(line, "") or "sigkill_handler] [" in raw
         if quiet or _tracked(raw) or not (quotes or _P.words.search(raw)):
             continue
         message = flat(raw)
@@ -147,14 +149,14 @@ def _matched(kept: Sequence[Line]) -> Iterable[tuple[Line, Known]]:
     present = [(text, known) for text, known in texts if text in everything]
     for line in kept if present else ():
         raw = line.raw
-        if _tracked(raw) or _leveled(line) or _P.former.search(raw):
+        if _tracked(raw) or _quiet(line) or _P.former.search(raw):
             continue
         signalled = "torch.distributed.elastic" in raw  # a launcher's warning of it is its end
         bears = [
             (known.narrow, len(text), known)
             for text, known in present
             if text in raw
-            and ((known.order == "end" and signalled) or not _quiet(line, text))
+            and ((known.order == "end" and signalled) or not _warned(line, text))
             and known.match_line(flat(raw))
         ]
         if bears:
@@ -166,14 +168,14 @@ def _tracked(raw: str) -> bool:
     return "():" in raw and events.TRACKER.match(raw) is not None
 
 
-def _quiet(line: Line, text: str) -> bool:
-    """Whether a logger called it a warning or less."""
-    return _leveled(line) or any(w in line.raw[:120] and w not in text for w in _T.quiet)
-
-
-def _leveled(line: Line) -> bool:
-    """The same by its level; torchrun warns of the signal that it got."""
+def _quiet(line: Line) -> bool:
+    """Whether its level is a warning's or less; torchrun warns of the signal that it got."""
     return line.level in ("W", "I") and _T.signalled not in line.raw
+
+
+def _warned(line: Line, text: str) -> bool:
+    """The same, or by its words."""
+    return _quiet(line) or any(w in line.raw[:120] and w not in text for w in _T.quiet)
 
 
 def _around(kept: Sequence[Line], digest: Digest) -> Iterable[Line]:

@@ -6,9 +6,7 @@ for stands in ``tables/run.toml`` under ``logfacts``.
 
 from __future__ import annotations
 
-import base64
 import functools
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -100,8 +98,6 @@ def of_text(texts: Iterable[str]) -> Facts:
                 said.setdefault(name, match[match.lastindex or 2].strip("'\"` "))
         typed |= wanted & {match[1].replace("-", "_") for match in _P.typed.finditer(text)}
         _by_rules(whole, said)
-        if (cards := _cards(text)) is not None:
-            said.setdefault("world_size", str(cards))
         for match in _P.release.finditer(text):
             if not _P.asked.search(text, max(match.start() - 24, 0), match.start()):
                 name = match[1].lower().replace("_", "-")
@@ -110,8 +106,6 @@ def of_text(texts: Iterable[str]) -> Facts:
             votes[name] += sum(1 for _ in zip(range(50), re.finditer(pattern, text), strict=False))
         strategy = strategy or _strategy_seen(text)
     _other_names(said)
-    if "stage" in typed:  # of training, not of ZeRO
-        del said["stage"]
     return _from(said, releases, votes, strategy, frozenset(typed))
 
 
@@ -221,13 +215,3 @@ def _strategy(said: dict[str, str]) -> str:
     files = f"{said.get('deepspeed', '')} {said.get('config_file', '')}"
     match = _P.stage.search(files)
     return f"zero{match[1]}" if match else ""
-
-
-def _cards(text: str) -> int | None:
-    """How many GPUs DeepSpeed's launcher was given."""
-    match = _P.world_info.search(text)
-    try:
-        hosts = json.loads(base64.urlsafe_b64decode(match[1])) if match else {}
-        return sum(map(len, hosts.values())) or None
-    except (ValueError, AttributeError, TypeError):
-        return None

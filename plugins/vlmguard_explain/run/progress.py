@@ -17,21 +17,11 @@ _P = patterns("run.progress")
 _T = words("run.progress")
 
 
-def marked(text: str) -> bool:
-    """Whether it is a line that a framework prints at the end only."""
-    return any(mark in text for mark in _T.marks)
-
-
-def last_word(text: str) -> bool:
-    """Whether a line is nothing but "done", which says so as a log's last only."""
-    return _P.last.match(text) is not None
-
-
 def says_done(text: str) -> bool:
     """Whether a line says that the training is over."""
     if "Error" in text or "print(" in text:  # a source line says what it would write
         return False
-    if marked(text):
+    if any(mark in text for mark in _T.marks):  # a framework prints them at the end only
         return True
     worded = any(part in text for part in _T.hints)
     match = _P.words.search(text, 0, 600) if worded else None
@@ -78,9 +68,7 @@ class Progress:
     _bar: tuple[int, int] = (0, 1)  # the last step of a training's bar
     _interrupted: int = -NEAR
     _recent: deque[int] = field(default_factory=lambda: deque(maxlen=SOON))
-    _worded: dict[int, int] = field(
-        default_factory=dict
-    )  # an end in a script's words → SOON before
+    _worded: dict[int, int] = field(default_factory=dict)  # a script's word for it → SOON before
     _growth: dict[int, list[int]] = field(default_factory=dict)
     _highest: dict[int, int] = field(default_factory=dict)
 
@@ -92,7 +80,7 @@ class Progress:
         if any(words in text for words in _T.interrupted):
             self._interrupted = line.number
         if line.number >= self._interrupted + NEAR and says_done(text):
-            self._ended(line, not marked(text))
+            self._ended(line, not any(mark in text for mark in _T.marks))
         self._beside(line)
         if (step := step_of(text)) is not None:
             self._step(line.at, *step)
@@ -109,7 +97,7 @@ class Progress:
     def close(self) -> None:
         """Judge the last line: nothing but "done", or a full bar."""
         if self.final is not None and self.steps and not self.done:
-            if last_word(self.final.text):
+            if _P.last.match(self.final.text):  # it says so as a log's last word only
                 self._ended(self.final, True)
             elif self._bar[0] == self._bar[1] == max(self._growth) > 1 and self.last:
                 self.full = True

@@ -104,11 +104,10 @@ def _odd(waits: Sequence[Wait]) -> tuple[int, ...]:
         return ()
     least = min(w.seq for w in waits)
     if count == 1 or count * 2 == len(waits):
-        rare = [w.rank for w in waits if w.seq == least]
-        rare = rare if len(rare) < len(waits) else []
+        rare = [w for w in waits if w.seq == least]
     else:
-        rare = [w.rank for w in waits if (w.seq, w.op, w.numel) != common]
-    return tuple(rank for rank in rare if rank is not None)
+        rare = [w for w in waits if (w.seq, w.op, w.numel) != common]
+    return tuple(w.rank for w in rare if w.rank is not None and len(rare) < len(waits))
 
 
 def _late(

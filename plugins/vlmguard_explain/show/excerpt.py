@@ -73,17 +73,14 @@ def _frames(event: Event, own: int = OWN, inner: int = INNER) -> list[str]:
             said += [f"{_path(f[0])}:{f[1]} in {f[2]}{f': {code}' if code else ''}"
                      for _, (f, code) in part]  # fmt: skip
         else:
-            packages = dict.fromkeys(_package(frame[0]) for _, (frame, _) in part)
+            paths = [(f[0], _path(f[0]).split("/")) for _, (f, _) in part]
+            packages = dict.fromkeys(p[0 if "-packages" in path else -1] for path, p in paths)
             said.append(f"… {len(part)} in {', '.join(list(packages)[:4])}")
     return said
 
 
 def _path(path: str) -> str:
     return path.replace("\\", "/").rpartition("-packages/")[2]
-
-
-def _package(path: str) -> str:
-    return _path(path).split("/")[0 if "-packages/" in path.replace("\\", "/") else -1]
 
 
 def every(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
@@ -105,7 +102,7 @@ def short(answer: Answer, digests: Sequence[Digest]) -> Iterator[str]:
 
 def of(line: Line, digests: Sequence[Digest], longest: int = LONGEST) -> str:
     """``train.log:1234 | the line``."""
-    name = digests[line.source].source.name if line.source < len(digests) else "?"
+    name = digests[line.source].source.name
     said = clean.shown(line.raw).strip()
     cut = said if len(said) <= longest else f"{said[: longest - 2]} …"
     return f"{clean.shown(name)}:{line.number} | {cut}"

@@ -15,7 +15,7 @@ from vlmguard_explain.show import excerpt, headline, next_steps, show
 from vlmguard_explain.source import clean
 
 # Of a finding that vlmguard had in the run, what a log's finding has as well.
-_KEPT = ("code", "level", "why", "scope", "advice", "evidence", "url", "outcome", "change")
+_KEPT = "code level why scope advice evidence url outcome change rank".split()
 
 
 def as_json(answer: Answer, digests: Sequence[Digest]) -> str:
@@ -63,13 +63,12 @@ def as_json(answer: Answer, digests: Sequence[Digest]) -> str:
 
 
 def _finding(one: Any) -> dict[str, Any]:
-    entry = {key: one.entry[key] for key in _KEPT if key in one.entry}
-    own = {**entry, "code": one.code, "outcome": one.outcome, "why": one.why, "rank": one.rank}
+    own = {key: one[key] for key in _KEPT if key in one}
     return {k: clean.shown(v) if isinstance(v, str) else v for k, v in own.items()}
 
 
 def _line(line: Line, digests: Sequence[Digest]) -> dict[str, Any]:
-    name = digests[line.source].source.name if line.source < len(digests) else "?"
+    name = digests[line.source].source.name
     said = clean.shown(line.raw).strip()[: excerpt.LONGEST]
     return {"file": clean.shown(name), "line": line.number, "rank": line.rank, "text": said}
 
@@ -81,10 +80,6 @@ def github(answer: Answer, digests: Sequence[Digest]) -> str:
     where: dict[str, object] = {}
     if line is not None and digests[line.source].source.path is not None:
         name = clean.shown(digests[line.source].source.name)
-        where = {"file": _flat(name), "line": line.number}
+        where = {"file": name, "line": line.number}
     body = show.text(answer, digests, whole=True).strip().replace("\r", "")
-    return annotation(kind, body, **where, title=_flat(headline.headline(answer))) + "\n"
-
-
-def _flat(value: str) -> str:
-    return value.replace("\r", "").replace("\n", " ")
+    return annotation(kind, body, **where, title=headline.headline(answer)) + "\n"

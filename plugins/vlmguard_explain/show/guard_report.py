@@ -6,7 +6,7 @@ import contextlib
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
 from typing import IO, Any
 
@@ -22,20 +22,7 @@ _T = words("show.guard_report")
 LONGEST = 1 << 16  # bytes of one JSON line
 MOST = 20000  # lines of one report
 SHOWN = 32  # findings
-
-
-Entry = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Said:
-    """One finding: its code, what became of it, its rank, and the report's whole entry."""
-
-    code: str
-    outcome: str
-    why: str
-    rank: int | None = None
-    entry: Entry = field(default_factory=dict)
+Entry = dict[str, Any]  # a header, or a finding: its code, what became of it, why, its rank
 
 
 def read(file: IO[bytes]) -> list[Entry]:
@@ -50,7 +37,7 @@ def read(file: IO[bytes]) -> list[Entry]:
 
 
 def _number(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if type(value) is int else None
 
 
 def facts(known: Facts, entries: Sequence[Entry]) -> Facts:
@@ -69,38 +56,34 @@ def facts(known: Facts, entries: Sequence[Entry]) -> Facts:
     )
 
 
-def said(entries: Iterable[Entry], digests: Iterable[Digest]) -> list[Said]:
+def said(entries: Iterable[Entry], digests: Iterable[Digest]) -> list[Entry]:
     """Each finding once: those of reports, then those that only a log's lines have."""
-    found = [
-        Said(
-            one["code"],
-            str(one.get("outcome") or one.get("level") or ""),
-            str(one.get("why", ""))[:600],
-            _number(one.get("rank")),
-            one,
-        )
-        for one in entries
-        if one["kind"] == "finding" and re.fullmatch(r"VG\d{3}", str(one.get("code")))
-    ]
-    seen = {(one.code, one.outcome) for one in found}
+    found: list[Entry] = []
+    for one in entries:
+        if one["kind"] == "finding" and re.fullmatch(r"VG\d{3}", str(one.get("code"))):
+            outcome, why = one.get("outcome") or one.get("level"), str(one.get("why", ""))[:600]
+            rank = _number(one.get("rank"))
+            found.append({**one, "outcome": str(outcome or ""), "why": why, "rank": rank})
+    seen = {(one["code"], one["outcome"]) for one in found}
     for line in (line for digest in digests for line in digest.guard_lines):
         match = _P.line.search(line.raw)
         if match and match[2] in _T.outcomes and (match[1], match[2]) not in seen:
             seen.add((match[1], match[2]))
             rank = int(match[3]) if match[3] else line.rank
-            found.append(Said(match[1], match[2], match[4].strip(), rank))
-    once = {(one.code, one.outcome, one.why): one for one in found}
+            why = match[4].strip()
+            found.append({"code": match[1], "outcome": match[2], "why": why, "rank": rank})
+    once = {(one["code"], one["outcome"], one["why"]): one for one in found}
     return list(once.values())[:SHOWN]
 
 
-def decided(answer: Answer, findings: Sequence[Said]) -> Answer:
+def decided(answer: Answer, findings: Sequence[Entry]) -> Answer:
     """``answer``, or vlmguard's own where the log itself shows no failure."""
     if answer.verdict != "unfinished":
         return answer
     for one in reversed(findings):
-        code = "VG571" if one.outcome == "stopped" else one.code
-        if one.outcome in ("stopped", "explained") and code in by_code():
+        code = "VG571" if one["outcome"] == "stopped" else one["code"]
+        if one["outcome"] in ("stopped", "explained") and code in by_code():
             how = "the guard's own report"
-            ranks = () if one.rank is None else (one.rank,)
+            ranks = () if one["rank"] is None else (one["rank"],)
             return replace(answer, verdict="explained", known=by_code()[code], ranks=ranks, how=how)
     return answer

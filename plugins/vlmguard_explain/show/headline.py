@@ -92,18 +92,17 @@ def place(answer: Answer) -> str:
 def code(answer: Answer) -> str:
     """The line of source at that place, where the traceback prints it."""
     event = answer.pick.event if answer.pick else None
-    said = frames.code_of(event.trace, event.where) if event and event.where else ""
+    trace = event.trace if event else []
+    at = [n for n, text in enumerate(trace) if event and frames.of(text) == event.where]
+    said = frames.code_under(trace, at[-1]) if at else ""
     return "" if said.startswith("raise ") else clean.shown(said)  # the message says that
 
 
 def how(answer: Answer) -> str:
     """How the rank is known, the phase of the run, which ranks show the same."""
     by = f"{'by ' if answer.how.startswith(_T.by) else ''}{answer.how}"
-    parts = [
-        ranks(answer) or "not in the log",
-        by,
-        answer.facts.phase and f"in {answer.facts.phase}",
-    ]
+    phase = answer.facts.phase
+    parts = [ranks(answer) or "not in the log", by, phase and f"in {phase}"]
     if len(answer.alike) > 1 and set(answer.alike) > set(answer.ranks):
         parts.append(f"the first of {watchdog.ranks(answer.alike)}, which failed alike")
     return clean.shown(", ".join(filter(None, parts)))

@@ -15,6 +15,7 @@ from vlmguard_explain.source import clean
 WIDTH = 200  # characters of a line
 STEPS, ROWS = 3, 4  # that are shown at first: steps; ranks and findings
 MOST = 64  # with --all
+ROW = 150  # characters of a rank's last line
 TRY = "try, in this order"
 
 
@@ -74,9 +75,6 @@ def _cause(answer: Answer, digests: Sequence[Digest]) -> tuple[str, str, dict[st
     return "cause", unexplained.unknown_cause(answer), unexplained.unknown_values(answer)
 
 
-ROW = 150  # characters of a rank's last line
-
-
 def earlier_runs(digests: Sequence[Digest]) -> Iterator[str]:
     """That a file holds several runs, and which of them is explained."""
     for digest in (one for one in digests if one.before):
@@ -99,8 +97,8 @@ def ranks(answer: Answer, digests: Sequence[Digest], most: int) -> Iterator[str]
 def guard(answer: Answer, most: int) -> Iterator[str]:
     """The findings that vlmguard had in this run."""
     for one in answer.guard[:most]:
-        who = f" [rank {one.rank}]" if one.rank is not None else ""
-        yield clean.shown(f"{one.code} {one.outcome}{who}: {one.why}")[: excerpt.LONGEST]
+        who = f" [rank {one['rank']}]" if one["rank"] is not None else ""
+        yield clean.shown(f"{one['code']} {one['outcome']}{who}: {one['why']}")[: excerpt.LONGEST]
 
 
 def rest(answer: Answer) -> Iterator[tuple[str, list[str]]]:

@@ -10,14 +10,12 @@ from vlmguard_explain.advice.values import Values, quoted
 from vlmguard_explain.cause.candidates import Answer, launchers
 from vlmguard_explain.lazy import patterns, words
 from vlmguard_explain.run.digest import Digest
-from vlmguard_explain.run.logfacts import Facts
+from vlmguard_explain.run.logfacts import CARDS, Facts
 from vlmguard_explain.source import clean
 from vlmguard_explain.tracebacks.event import flat
 
 _P = patterns("show.unexplained")
 _T = words("show.unexplained")
-
-CARDS = 8  # of one machine, at most
 
 
 def cause(answer: Answer, digests: Sequence[Digest]) -> str:

@@ -32,8 +32,6 @@ class Event:
     caught: bool = False  # a logger wrote it as a warning or less
     last: Line | None = None  # the line with its type
     rank: int | None = None
-    # its frames stand among other lines: of use only where what is under them is known
-    buried: bool = False
     traced: bool = False  # the log has the traceback's first line
     titled: str = ""  # the type that a notebook writes above the traceback
     # of the record of an error right above it, which has no time of its own
@@ -61,11 +59,6 @@ class Event:
         """What it was raised from, where it says itself only that something failed."""
         wraps = self.name == "DatasetGenerationError"  # whatever failed while it read a file
         return self.cause if wraps and self.cause and self.cause.type else self
-
-    @property
-    def raised_in(self) -> str:
-        """The file of the innermost frame, "" without frames."""
-        return self.frames[-1][0] if self.frames else ""
 
     @property
     def where(self) -> tuple[str, int, str] | None:

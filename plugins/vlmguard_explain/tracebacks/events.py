@@ -197,9 +197,8 @@ class _Stream:
             event.type = event.titled or (match[1] if match else "")
             boxed = any("❱" in text for text in event.trace[-12:])  # rich's mark of a frame's line
             cut = not self.stack and self.behind <= CUT and (len(event.frames) > 1 or boxed)
-            event.buried = not (match or event.traced or (event.frames and cut))
             some = event.frames or (event.titled and len(self.open) == 1)
-            if some and not event.buried:
+            if some and (match or event.traced or (event.frames and cut)):
                 yield event
 
 

@@ -9,8 +9,8 @@ from vlmguard_explain.lazy import patterns, words
 _P = patterns("lines.frames")
 _T = words("lines.frames")
 
-Frame = tuple[str, int, str]
-"""Path, line, function."""
+Frame = tuple[str, int, str]  # path, line, function
+LONGEST = 140  # characters
 
 
 def foreign(path: str) -> bool:
@@ -32,24 +32,10 @@ def of(text: str) -> Frame | None:
     return None
 
 
-def is_frame(text: str) -> bool:
-    """Whether a traceback's line names a frame, as Python, rich or a notebook print it."""
-    return of(text) is not None
-
-
-LONGEST = 140  # characters
-
-
-def code_of(trace: list[str], place: Frame) -> str:
-    """What ``trace`` shows of ``place``, "" where it shows no source of it."""
-    at = [n for n, text in enumerate(trace) if of(text) == place]
-    return code_under(trace, at[-1]) if at else ""
-
-
 def code_under(trace: Sequence[str], number: int, longest: int = LONGEST) -> str:
     """The source under the frame that ``trace`` has there, at most ``longest`` characters of it."""
     for text in trace[number + 1 : number + 9]:
-        if is_frame(text):
+        if of(text) is not None:
             return ""
         code = text.strip(" │")
         if text.lstrip().startswith("│"):  # rich shows the lines around as well

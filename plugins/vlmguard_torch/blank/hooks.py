@@ -18,8 +18,9 @@ from typing import Any, Literal
 import torch
 
 from vlmguard.core.errors import Stop
+from vlmguard.runtime.faults import contain
 from vlmguard_torch import calls, zero_contribution
-from vlmguard_torch.blank import generation
+from vlmguard_torch.blank import generation, no_gradient
 from vlmguard_torch.blank.run_tower import Runner
 from vlmguard_torch.calls import Did, Hook, sure
 from vlmguard_torch.layout import cross_attention
@@ -284,7 +285,11 @@ class Blank:
             raise TypeError(f"{kind}: the tower ran, and nothing of it was found")
         for path in self.layout.towers.get(kind, ()):
             self._calls[path] = self._calls.get(path, 0) + 1
+        contain("gradients of a blank input", self._watch, kind, found)
         return found
+
+    def _watch(self, kind: str, found: list[torch.Tensor]) -> None:
+        no_gradient.watch(self.layout.owner, self._runner.parameters(kind), found)
 
     def encode(self, device: torch.device | None) -> None:
         """``generate`` has run its encoders, before any forward; its inputs are on ``device``.

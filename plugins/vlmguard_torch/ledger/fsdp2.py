@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
+from vlmguard_torch.layout import fsdp2
 from vlmguard_torch.ledger.reader import Subject
 from vlmguard_torch.watch.forward_hooks import ForwardHook
 
@@ -31,7 +32,7 @@ class Places:
         self._hook, self._hooked, self._params = None, set(), {}
 
     def _gathered(self, module: Any, args: Any, kwargs: Any) -> None:
-        for each in _params(module):
+        for each in fsdp2.of_module(module):
             n = self._of.get(id(each.sharded_param))
             used = getattr(each, "_unsharded_param", None)
             if n is not None and used is not None and id(used) not in self._hooked:
@@ -52,16 +53,6 @@ class Places:
     def sent_in(self) -> list[Any]:
         """The dtypes that gradients are reduced in, where they are not the parameters' own."""
         return [getattr(each, "reduce_dtype", None) for each in self._params.values()]
-
-
-def _params(module: Any) -> Iterator[Any]:
-    state = module._get_fsdp_state()
-    groups = getattr(state, "_fsdp_param_groups", None)
-    if groups is None:
-        groups = [state._fsdp_param_group]
-    for group in groups:
-        if group is not None:
-            yield from group.fsdp_params
 
 
 def local(gradient: Any, world: int) -> tuple[Any, int, float]:

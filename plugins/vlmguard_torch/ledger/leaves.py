@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch.autograd.graph import get_gradient_edge
+from torch.utils.weak import TensorWeakRef
 
 from vlmguard.runtime.faults import contain
 from vlmguard_torch.ledger import fsdp2, wrapped
@@ -74,7 +75,8 @@ class Leaves:
         self.index = self._watched()
         self.parts, self.eps = dict.fromkeys(self.index, 0), dict.fromkeys(self.index, 0.0)
         self._micro: dict[int, int] = {}
-        self._looked: dict[int, tuple[int, int]] = {}
+        self._looked: dict[int, tuple[Any, int]] = {}
+        self._cleared = 0
         self.step: dict[int, torch.Tensor] = {}
         self.none: dict[int, torch.Tensor] = {}
         self.first: dict[int, torch.Tensor] = {}
@@ -120,7 +122,7 @@ class Leaves:
         """What torch itself added is no reason to look whether somebody changed it."""
         gradient = self.subject.parameters[n].grad
         if gradient is not None:
-            self._looked[n] = (id(gradient), gradient._version)
+            self._looked[n] = _left(gradient)
 
     def _part(self, n: int, gradient: Any) -> None:
         self.parts[n] += 1
@@ -140,29 +142,40 @@ class Leaves:
             self._since_none(n, found)
 
     def _since_none(self, n: int, found: torch.Tensor) -> None:
+        if self._cleared < len(self.forwards):
+            self._clear()  # also what was cleared between this forward and its backward
+            self._cleared = len(self.forwards)
         first, again = n not in self._micro, self._micro.get(n) == len(self.forwards)
         self._micro[n] = len(self.forwards)
+        self._again(n, first, again)
+        self.none[n] = self.none[n] + found if n in self.none else found
+
+    def _clear(self) -> None:
+        """Forget sums of gradients that are None or zero now; a later part need not come."""
+        for n in list(self.none):
+            self._again(n, False, False)
+
+    def _again(self, n: int, first: bool, again: bool) -> None:
+        """The sum begins anew where the gradient is None or zero."""
         gradient = self.subject.parameters[n].grad
         if gradient is None:
             if first or not self.sharded.pending(n, again):
                 self.none.pop(n, None)
                 self.carried.pop(n, None)
-        elif self._looked.get(n) != (id(gradient), gradient._version):
-            self._looked[n] = (id(gradient), gradient._version)
-            self._look(gradient, n, first, found)
-            return
-        self.none[n] = self.none[n] + found if n in self.none else found
+        elif not _is(self._looked.get(n), gradient):
+            self._looked[n] = _left(gradient)
+            self._look(gradient, n, first)
 
-    def _look(self, gradient: Any, n: int, first: bool, found: torch.Tensor) -> None:
+    def _look(self, gradient: Any, n: int, first: bool) -> None:
         """It was changed since the last part: by a wrapper, or somebody set it to zero."""
         local, start, weight = fsdp2.local(gradient, self.subject.account.world)
         held = times(sketch(local, start), weight)
         square = (held * held).sum()
         if first:
             self.none[n], self.carried[n] = held, square
-        before, carried = self.none.get(n, torch.zeros_like(held)), self.carried.get(n, 0 * square)
-        self.none[n] = torch.where(square > 0, before, 0.0) + found
-        self.carried[n] = torch.where(square > 0, carried, 0.0)
+        for sums in (self.none, self.carried):
+            if n in sums:
+                sums[n] = torch.where(square > 0, sums[n], 0.0)
 
     def table(self, rows: Mapping[int, torch.Tensor], width: int = WIDTH) -> torch.Tensor:
         """A row a watched tensor; zeros for those that have none."""
@@ -171,22 +184,28 @@ class Leaves:
 
     def replaced(self) -> list[int]:
         """Places of tensors whose gradient is another object than torch left."""
-        found = []
-        for n, (left, _) in self._looked.items():
-            gradient = self.subject.parameters[n].grad
-            if gradient is not None and id(gradient) != left:
-                found.append(n)
-        return found
+        return [*filter(self._other, self._looked)]
+
+    def _other(self, n: int) -> bool:
+        gradient = self.subject.parameters[n].grad
+        return gradient is not None and self._looked[n][0]() is not gradient
 
     def batch(self) -> None:
         """A forward begins; called inside the wrapper's own."""
         forward, hooks = wrapped.now(self.subject.model)
         self.forwards.append(forward)
         self.comm_hooks = hooks or self.comm_hooks
+        self._clear()
 
     def before(self) -> None:
         """The optimizer is about to step."""
         self.stepping = True
+        # The last forward made nothing of these. Another gradient in the place of one may be what a
+        # wrapper copied, or may stand for one that was cleared.
+        for n in [n for n in self.none if self._micro.get(n, 0) < len(self.forwards)]:
+            if n in self._looked and self._other(n):
+                self.unread[n] = "its gradient was replaced after its last part"
+            self._again(n, False, False)
 
     def after(self) -> None:
         """It has stepped."""
@@ -204,6 +223,16 @@ class Leaves:
         self._bare.clear()
         self.sharded.close()
         self._opened = False
+
+
+def _left(gradient: Any) -> tuple[Any, int]:
+    """The object, and how often it was written."""
+    return TensorWeakRef(gradient), gradient._version
+
+
+def _is(left: tuple[Any, int] | None, gradient: Any) -> bool:
+    """Whether it is that object, and nobody wrote in it."""
+    return left is not None and left[0]() is gradient and left[1] == gradient._version
 
 
 def _home(parameters: tuple[Any, ...]) -> torch.device:

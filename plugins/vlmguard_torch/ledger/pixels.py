@@ -27,16 +27,31 @@ def _may_be(value: Any) -> bool:
 
 def read(inputs: Mapping[str, Any]) -> Iterator[torch.Tensor]:
     """For each image minimum, maximum, sum and norm; videos and sounds are left out."""
+    for value, grids in _images(inputs):
+        if value.dim() > 3:
+            yield _numbers(value[:MOST].flatten(1))
+        elif value.dim() == 2 and grids is not None:
+            yield _put_together(_numbers(value), grids)[:MOST]
+
+
+def patches(inputs: Mapping[str, Any]) -> Iterator[torch.Tensor]:
+    """For images that are cut in patches: how many there are, and how many their grids tell."""
+    for value, grids in _images(inputs):
+        if value.dim() == 2 and grids is not None:
+            told = grids.prod(-1).sum()
+            yield torch.stack([torch.full_like(told, len(value)), told])
+
+
+def _images(inputs: Mapping[str, Any]) -> Iterator[tuple[torch.Tensor, torch.Tensor | None]]:
+    """Pixels of images, and their grids (images, 3); None where there are none: an index into them
+    would be out of range."""
     for key, value in inputs.items():
         fits = isinstance(value, torch.Tensor) and value.is_floating_point() and value.numel()
         if not fits or "pixel_values" not in key or "video" in key or "mask" in key:
             continue
-        if value.dim() > 3:
-            yield _numbers(value[:MOST].flatten(1))
         grids = inputs.get(key.replace("pixel_values", "image_grid_thw"))
-        fits = isinstance(grids, torch.Tensor) and grids.dim() == 2 and len(grids)
-        if value.dim() == 2 and fits:  # without a grid an index would be out of range
-            yield _put_together(_numbers(value), grids)[:MOST]
+        known = isinstance(grids, torch.Tensor) and grids.dim() == 2 and len(grids)
+        yield value, grids if known else None
 
 
 def _numbers(flat: torch.Tensor) -> torch.Tensor:

@@ -10,9 +10,10 @@ from typing import Any
 import torch
 
 from vlmguard.core import runstate
+from vlmguard.runtime import seams
 from vlmguard.runtime.faults import contain
 from vlmguard_torch.layout import towers
-from vlmguard_torch.ledger import known, start, watcher
+from vlmguard_torch.ledger import known, special, start, watcher
 from vlmguard_torch.watch import stepping
 from vlmguard_torch.watch.forward_hooks import ForwardHook
 from vlmguard_torch.watch.tower_forwards import is_compiled
@@ -28,8 +29,13 @@ _before: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 def optimizer(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
     """An optimizer is made."""
     made = wrapped(*args, **kwargs)
-    contain("noting an optimizer", known.note, instance)
+    contain("noting an optimizer", _noted, instance)
     return made
+
+
+def _noted(optimizer: Any) -> None:
+    seams.wake()
+    known.note(optimizer)
 
 
 def wrapped(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
@@ -65,7 +71,7 @@ def engine(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
 
 
 def _engine(engine: Any) -> None:
-    if not _guarded() and _sees(engine.module) and engine.optimizer is not None:
+    if not _guarded() and _followed(engine.module) and engine.optimizer is not None:
         start.watch(engine, engine.optimizer)
 
 
@@ -106,11 +112,14 @@ def _guarded() -> bool:
     return bool(runstate.opens())
 
 
-def _sees(module: Any) -> bool:
-    """Whether it has towers, trains, and is not compiled: hooks would have it compiled again."""
+def _followed(module: Any) -> bool:
+    """Whether it sees or writes, trains, and is not compiled: hooks would have it compiled
+    again."""
     if any(is_compiled(each) for each in module.modules()):
         return False
-    return bool(towers.by_name(module)) and any(p.requires_grad for p in module.parameters())
+    if not any(p.requires_grad for p in module.parameters()):
+        return False
+    return bool(towers.by_name(module)) or special.writes(module) is True
 
 
 def _wait(module: Any, strategy: str) -> None:
@@ -132,18 +141,18 @@ class _Waiting:
     def _look(self, module: Any, args: Args, kwargs: Any) -> None:
         if not (module.training and torch.is_grad_enabled()):
             return
-        found = [] if _guarded() else [each for each in known.optimizers() if _moves(each, module)]
+        found = [] if _guarded() else [each for each in known.optimizers() if moves(each, module)]
         if found or _guarded() or next(self._left) <= 0:
             self._handle.remove()
         # FSDP2's root has its hooks asked already: what this forward uses cannot be seen.
         whole = self._strategy != "fsdp2"
-        for each in found if _sees(module) else ():
+        for each in found if _followed(module) else ():
             made = start.watch(module, each, strategy=self._strategy, whole=whole)
             if made is not None:
                 made.forward(module, args, kwargs)  # its own hook is too late for this one
 
 
-def _moves(optimizer: Any, module: Any) -> bool:
+def moves(optimizer: Any, module: Any) -> bool:
     """Whether it moves parameters of this module alone, those that it had before it was split."""
     holds = [p for group in getattr(optimizer, "param_groups", ()) for p in group["params"]]
     own = set(map(id, module.parameters()))

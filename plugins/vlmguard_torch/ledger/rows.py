@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from vlmguard.ledger.rows import COLUMNS, PAD, TARGET, TEXT
+from vlmguard.runtime.faults import contain
 from vlmguard_torch.ledger import pixels, special
 from vlmguard_torch.ledger.reader import Reader, Subject
 
@@ -29,6 +30,7 @@ class Rows(Reader):
     def __init__(self, subject: Subject) -> None:
         super().__init__(subject)
         self._special = special.of(subject.model, subject.tokenizer)
+        self._writes = contain("the ledger's rows", special.writes, subject.model) is not False
         self.open()
 
     def open(self) -> None:
@@ -39,6 +41,7 @@ class Rows(Reader):
         self._sizes: list[int] = []
         self._kept: list[dict[str, Any]] = []
         self._images: list[torch.Tensor] = []
+        self._patches: list[torch.Tensor] = []
         self._flags: dict[str, bool] = {"labels": True, "bounded": True, "pixels": False}
 
     def batch(self, inputs: Mapping[str, Any]) -> None:
@@ -50,9 +53,10 @@ class Rows(Reader):
             self._flags["pixels"] |= pixels.given(inputs)
             if sum(map(len, self._images)) < pixels.MOST:
                 self._images.extend(pixels.read(inputs))
+                self._patches.extend(pixels.patches(inputs))
 
     def _count(self, ids: torch.Tensor, inputs: Mapping[str, Any]) -> None:
-        batch = _Batch(ids, inputs, self._special)
+        batch = _Batch(ids, inputs, self._special, self._writes)
         self._flags["labels"] &= batch.labels is not None
         self._flags["bounded"] &= batch.bounded
         counts = batch.counts()
@@ -76,6 +80,7 @@ class Rows(Reader):
             "kept": self._kept,
             "images": torch.cat(self._images) if self._images else [],
             "together": [len(each) for each in self._images],
+            "patches": torch.stack(self._patches) if self._patches else [],
             **self._flags,
         }
 
@@ -88,13 +93,13 @@ class _Batch:
     """Rows of one micro-batch, and masks of their tokens."""
 
     def __init__(
-        self, ids: torch.Tensor, inputs: Mapping[str, Any], known: special.Special
+        self, ids: torch.Tensor, inputs: Mapping[str, Any], known: special.Special, writes: bool
     ) -> None:
         self.ids, self.known = ids, known
         mask, labels = inputs.get("attention_mask"), inputs.get("labels")
         flat = isinstance(mask, torch.Tensor) and mask.shape == ids.shape
         self.text = mask != 0 if flat else torch.ones_like(ids, dtype=torch.bool)
-        alike = isinstance(labels, torch.Tensor) and labels.shape == ids.shape
+        alike = writes and isinstance(labels, torch.Tensor) and labels.shape == ids.shape
         # From one device to the other would be a copy that waits.
         self.labels = labels if alike and labels.device == ids.device else None
         self.places = _places(inputs.get("position_ids"), ids)

@@ -3,7 +3,8 @@
 What is patched and why:
 
 * ``DistributedDataParallel.__init__``, ``fully_shard`` and ``DeepSpeedEngine.__init__``: a model
-  that sees may be about to train in a plain loop; it is followed from its first forward on;
+  that sees, or a causal language model, may be about to train in a plain loop; it is followed from
+  its first forward on;
 * ``Optimizer.__init__``: which optimizer moves that model;
 * ``DeepSpeedEngine.step``: the ends of windows, in a Trainer too;
 * ``GradScaler.step``: steps that are left out.

@@ -40,6 +40,16 @@ def of(model: Any, tokenizer: Any) -> Special:
     return Special(media=_ids(places, *_MEDIA), **found)
 
 
+def writes(model: Any) -> bool | None:
+    """Whether it is, or holds, a causal language model: its labels are its rows' own next tokens.
+    Those of a masked model, of a classifier of tokens and of an encoder with a decoder are not.
+    None where no class says so."""
+    if getattr(getattr(model, "config", None), "is_encoder_decoder", False) is True:
+        return False
+    told = [each for each in model.modules() if hasattr(type(each), "can_generate")]
+    return any(each.can_generate() for each in told) if told else None
+
+
 def _configs(model: Any) -> Iterator[dict[str, Any]]:
     """What they hold. Their properties are not asked: some say that they are deprecated."""
     for owner in (model, *model.modules()):

@@ -14,6 +14,7 @@ from vlmguard_torch.watch import stepping
 
 _ADAM = re.compile(r"(Paged|Fused|DeepSpeedCPU)?N?Adam(W)?(8bit|32bit)?")
 _FROM = ("torch", "transformers", "apex", "deepspeed", "bitsandbytes")
+_EPS = 1e-8
 _CAREFUL = 0.1
 """An update is taken to be no smaller than this part of what the first step's would be."""
 Key = tuple[torch.device, torch.dtype, int]
@@ -62,7 +63,7 @@ class Update(Reader):
             rate, peak = (each[group] if 0 <= group < len(each) else 0.0
                           for each in (self._rates, self._peaks))  # fmt: skip
             sizes = torch.tensor([view.numel() for view in views], dtype=torch.float32)
-            rows = self._judge(self._old[key], _table(views), found, rate, peak)
+            rows = self._judge(self._old[key], _table(views), found, (rate, peak), self._eps(group))
             self._rows.append((numbers, sizes, rows))
         self._old.clear()
         self._gradients.clear()
@@ -79,23 +80,32 @@ class Update(Reader):
             found.append(view.to(held.dtype))
         return _table(found)
 
+    def _eps(self, group: int) -> float:
+        """What Adam adds to the root of its second moment: a large one makes small updates."""
+        groups = getattr(self.subject.optimizer, "param_groups", ())
+        found = groups[group].get("eps") if 0 <= group < len(groups) else None
+        return max(float(found), _EPS) if isinstance(found, (int, float)) else _EPS
+
     def _judge(
-        self, old: torch.Tensor, new: torch.Tensor, gradient: torch.Tensor, rate: Any, peak: Any
-    ) -> torch.Tensor:
+        self, old: torch.Tensor, new: torch.Tensor, gradient: torch.Tensor,
+        rates: tuple[Any, Any], eps: float,
+    ) -> torch.Tensor:  # fmt: skip
         gradient = gradient.float()
         with_gradient = (gradient != 0) & gradient.isfinite()
         moved = (old != new) & new.isfinite()
-        due, most = (self._due(old, gradient, each) & with_gradient for each in (rate, peak))
+        due, most = (self._due(old, gradient, each, eps) & with_gradient for each in rates)
         square = (new.float() - old.float()).square().nan_to_num(0.0, 0.0, 0.0)
         counts = [with_gradient, due, moved, with_gradient & moved, most, square]
         return torch.stack([each.sum(1, dtype=torch.float32) for each in counts], 1)
 
-    def _due(self, old: torch.Tensor, gradient: torch.Tensor, rate: Any) -> torch.Tensor:
+    def _due(
+        self, old: torch.Tensor, gradient: torch.Tensor, rate: Any, eps: float
+    ) -> torch.Tensor:
         """Entries that an update by ``rate`` would move."""
         family = self.family
         if not family or rate is None:
             return torch.zeros_like(gradient, dtype=torch.bool)
-        size = gradient if family == "sgd" else gradient / (gradient.abs() + 1e-8)
+        size = gradient if family == "sgd" else gradient / (gradient.abs() + eps)
         update = size.abs() * rate * _CAREFUL
         wide = old.float()
         return ((wide + update).to(old.dtype) != old) & ((wide - update).to(old.dtype) != old)

@@ -96,6 +96,7 @@ class Watcher:
         self._saves, self._asked = 0, False
         self._kinds: dict[str, None] = {}
         self._micro, self._closure = 0, False
+        self._quiet: float = 0  # up to this window none is watched by its number
         self._classes = tuple(readers)
         self._recipe = Recipe(subject)
         self._readers: list[Reader] = []
@@ -160,6 +161,7 @@ class Watcher:
         """A window begins."""
         self._micro, self._closure = 0, False
         self._kinds.clear()
+        self._quiet = 0
         number = self.window - self._late
         if number >= 0 and (self._asked or self.when.due(number)):
             self._asked = False
@@ -172,8 +174,12 @@ class Watcher:
         if self._forwards is not None and number >= 0 and not self._curious():
             self._forwards.remove()
             self._forwards = None
-        if self.books.idle() and self.when.ended(number):
+        if not self.books.idle():
+            return
+        if self.when.ended(number):
             self.close(0.0)
+        elif self.gather.world == 1 and number >= 0:
+            self._quiet = self.when.after(number) + self._late
 
     def _drop_readers(self) -> None:
         """Hold nothing of the model. Readers stand in circles with their hooks, which only a
@@ -203,7 +209,7 @@ class Watcher:
         """A checkpoint is written, on all ranks: the window that begins now is watched."""
         self._saves += 1
         if self._saves <= SAVES and not self._open and not self.closed:
-            self._asked = True
+            self._asked, self._quiet = True, 0
             if self._micro == 0:
                 self._next()
 
@@ -240,17 +246,26 @@ class Watcher:
         self._each("batch", given)
 
     def before(self, optimizer: Any = None, args: Any = (), kwargs: Any = None) -> None:
-        """The optimizer is about to step."""
+        """The optimizer is about to step. A closure's own forward may open a window."""
+        self._closure = stepping.has_closure(args, kwargs or {})
         if self._open:
-            contain("the ledger", self.books.advance)
-            self._closure = stepping.has_closure(args, kwargs or {})
-            if not self._closure:
-                self._each("before")
+            contain("the ledger", self._before)
+
+    def _before(self) -> None:
+        contain("the ledger", self.books.advance)
+        if not self._closure:
+            self._each("before")
 
     def after(self, optimizer: Any = None, args: Any = (), kwargs: Any = None) -> None:
         """The optimizer has stepped: the window is over."""
         if self.closed:
             return
+        if self.window + 1 < self._quiet and not self._open:
+            self.window, self._micro = self.window + 1, 0
+            return
+        contain("the ledger", self._over)
+
+    def _over(self) -> None:
         if self._open:
             if not self._closure:
                 self._each("after")
@@ -260,10 +275,13 @@ class Watcher:
         if self.gather.world > 1:
             contain("the ledger", self.gather.wishes.look, self.window)
         self.window += 1
-        if not self.books.idle():
-            contain("the ledger", self.books.advance)
-            contain("the ledger", self.books.step)
+        contain("the ledger", self._hand_on)
         contain("the ledger", self._next)
+
+    def _hand_on(self) -> None:
+        if not self.books.idle():
+            self.books.advance()
+            self.books.step()
 
     def skip(self, meant: bool = True) -> None:
         """A step was left out (an overflow): the window goes on, from its beginning.

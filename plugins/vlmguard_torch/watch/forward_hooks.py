@@ -44,8 +44,9 @@ class ForwardHook:
         """Put it on; answers with the handle that takes it off."""
         return module.register_forward_pre_hook(self, with_kwargs=True)
 
-    def __call__(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        if not is_compiling():
+    def __call__(self, module: Any, args: tuple[Any, ...], kwargs: Any = None) -> None:
+        # Without kwargs: taken off by a hook before it, in the forward that torch calls it for.
+        if kwargs is not None and not is_compiling():
             contain(self.what, self.look, module, args, kwargs)
 
     def __reduce__(self) -> Any:
@@ -95,11 +96,11 @@ class Witness:
         """Put it on; answers with the handle that takes it off."""
         return module.register_forward_hook(self, with_kwargs=True, always_call=True)
 
-    def __call__(self, module: Any, args: Any, kwargs: Any, result: Any) -> None:
-        if is_compiling():
+    def __call__(self, module: Any, args: Any, kwargs: Any, result: Any = None) -> None:
+        if result is not None or is_compiling():
             return
         error = sys.exc_info()[1]  # torch calls such hooks where it handles what was raised
-        if result is None and error is not None:
+        if error is not None:
             contain(self.what, self.hear, error)
 
     def __reduce__(self) -> Any:

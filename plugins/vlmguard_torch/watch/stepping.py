@@ -57,17 +57,15 @@ class AtStep(Hooked):
         ]
 
     def _before(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if not has_closure(args, kwargs):
-            self._now()
+        contain("judging gradients", self._now, args, kwargs, False)
 
     def _after(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if has_closure(args, kwargs):
-            self._now()
+        contain("judging gradients", self._now, args, kwargs, True)
 
-    def _now(self) -> None:
+    def _now(self, args: tuple[Any, ...], kwargs: dict[str, Any], behind: bool) -> None:
         call = self._call()
-        if call is not None:
-            contain("judging gradients", call)
+        if call is not None and has_closure(args, kwargs) is behind:
+            call()
 
 
 def has_closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

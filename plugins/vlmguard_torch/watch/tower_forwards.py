@@ -7,6 +7,7 @@ none, and does nothing in a compiled model.
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -14,15 +15,12 @@ from typing import Any
 import torch
 from torch.utils.hooks import unserializable_hook
 
+from vlmguard.core import wiring
 from vlmguard.core.facts import Wiring
+from vlmguard.core.wiring import BLIND, FROZEN, GOT, NEEDS, ODD, OFF
 from vlmguard_torch.layout.towers import plain
 from vlmguard_torch.watch.forward_hooks import Behind, Hooked
 from vlmguard_torch.zero_contribution import tensors
-
-OFF, FROZEN, BLIND, NEEDS, GOT, ODD = "off", "frozen", "blind", "needs", "got", "odd"
-"""A forward with gradients switched off; of a tower all frozen then; whose output needed none in
-spite of parameters that train; whose output needed one; to whose output one came; whose output
-holds no floating tensor."""
 
 
 class TowerForwards(Hooked):
@@ -58,7 +56,7 @@ class TowerForwards(Hooked):
             return
         if not torch.is_grad_enabled():
             if module.training or getattr(self._top(), "training", True):  # no evaluation
-                notes.add(OFF)
+                notes.add(NEEDS if _runs_again() else OFF)
             return
         found = list(tensors(output))
         needing = [each for each in found if each.requires_grad]
@@ -104,20 +102,23 @@ class TowerForwards(Hooked):
 
     def wiring(self, paths: Iterable[str]) -> Wiring:
         """What the forwards of ``paths`` say about a tower that got no gradient at all."""
-        told = {_wiring(self.notes[path]) for path in paths if path in self.notes} - {"idle"}
+        told = {wiring.of(self.notes[path]) for path in paths if path in self.notes} - {"idle"}
         if not told:
             return "idle"
         return told.pop() if len(told) == 1 else "unknown"
 
 
-def _wiring(notes: set[str]) -> Wiring:
-    if not notes:
-        return "idle"
-    if notes == {OFF}:
-        return "no_grad"
-    if GOT in notes or notes <= {BLIND, OFF}:
-        return "cut"
-    return "dropped" if notes <= {NEEDS, OFF} else "unknown"
+def _runs_again() -> bool:
+    """Whether reentrant checkpointing runs this forward without gradients, and will run it again if
+    a gradient comes: one of its inputs needs one. torch's ``CheckpointFunction.forward`` and
+    DeepSpeed's have arguments of these names [read: torch 2.13, deepspeed 0.19.8]."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == "forward" and "run_function" in frame.f_code.co_varnames:
+            inputs = frame.f_locals.get("args", ())
+            return any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs)
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
 
 
 def modules(model: Any) -> dict[str, Any]:

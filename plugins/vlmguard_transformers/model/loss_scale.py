@@ -16,6 +16,7 @@ from packaging.version import Version
 from vlmguard.core.facts import Phase, Tower
 from vlmguard.runtime.faults import contain
 from vlmguard_torch.transaction import Transaction
+from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.model import observation
 
 FIRST = Version("4.49")
@@ -60,9 +61,8 @@ def _if_ignored(trainer: Any) -> int:
 def _takes_loss(trainer: Any) -> bool:
     """Whether it takes the model's own loss, and in the Trainer's own way."""
     others = (getattr(trainer, "compute_loss_func", None), getattr(trainer, "label_smoother", None))
-    if any(other is not None for other in others) or "compute_loss" in vars(trainer):
+    if any(other is not None for other in others):
         return False
     if getattr(trainer, "loss_is_scaled_for_ga", None) is not None:
         return False
-    owner = next(kind for kind in type(trainer).__mro__ if "compute_loss" in vars(kind))
-    return owner.__module__ == "transformers.trainer"
+    return hf.home(trainer, "compute_loss") == "transformers.trainer"

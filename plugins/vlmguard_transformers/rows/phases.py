@@ -13,6 +13,7 @@ from typing import Any
 
 from vlmguard.core.facts import Phase
 from vlmguard.core.runstate import RunState
+from vlmguard.runtime.faults import contain
 
 _collating = threading.local()
 """By thread: two runs may collate at once."""
@@ -48,7 +49,7 @@ def _iterating(phase: Phase) -> Any:
 
     def method(self: Any) -> Any:
         collate = self.collate_fn
-        self.collate_fn = InPhase(collate, phase)
+        self.collate_fn = contain("marking a batch", InPhase, collate, phase) or collate
         try:
             return getattr(type(self), _ITERATOR)(self)
         finally:

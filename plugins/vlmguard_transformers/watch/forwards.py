@@ -17,13 +17,13 @@ class Count:
     """Forwards with a gradient since counting began."""
 
     def __init__(self, model: Any) -> None:
-        self.number = 0
+        self.number, self.over = 0, False
         self._handle = ForwardHook("counting forwards", self._forward).on(model)
 
     def _forward(self, module: Any, args: Any, kwargs: Any) -> None:
         import torch
 
-        if module.training and torch.is_grad_enabled():
+        if module.training and torch.is_grad_enabled() and not self.over:
             self.number += 1
 
     def close(self) -> None:
@@ -35,6 +35,14 @@ def start(model: Any, state: RunState) -> None:
     """Count until `judge`."""
     count = state.kept[KEY] = Count(model)
     state.at_close(count.close)
+
+
+def accumulates(state: RunState, model: Any) -> None:
+    """Before a forward of a loop whose steps may have several backwards: once one has run, forwards
+    belong to another. The hook stays on: torch may be going through the model's hooks."""
+    count = state.kept.get(KEY)
+    if count is not None and count.number:
+        count.over |= any(p.grad is not None for p in model.parameters())
 
 
 def judge(state: RunState) -> None:

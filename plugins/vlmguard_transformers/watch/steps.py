@@ -14,6 +14,7 @@ from vlmguard import guard, registry
 from vlmguard.core import runstate
 from vlmguard.core.facts import Run
 from vlmguard.core.runstate import RunState
+from vlmguard.runtime import seams
 from vlmguard.runtime.faults import contain
 from vlmguard_torch.watch import stepping
 from vlmguard_torch.watch.gradients import Watch
@@ -62,8 +63,11 @@ class Watched:
         if not self.watch.towers:
             return  # all are let go of
         state, gradients = self._state(), self.watch.end()
-        if gradients is not None and state is not None:
-            guard.pre_step(state, gradients=gradients)
+        if gradients is None or state is None:
+            return
+        guard.pre_step(state, gradients=gradients)
+        if gradients.wiring and any(code == "VG302" for code, _ in state.said):
+            state.no_gradient |= gradients.wiring.keys()
 
     def close(self) -> None:
         """Take every hook off."""
@@ -171,7 +175,11 @@ def settled(state: RunState, optimizers: Iterable[Any]) -> bool:
     if _SETTLED not in state.kept or state.phase != "train":
         return False
     known = state.kept[_KNOWN]
-    return all(stepping.own(each) in known for each in optimizers)
+    if not all(stepping.own(each) in known for each in optimizers):
+        return False
+    if all(_SETTLED in each.kept for each in runstate.opens()):
+        seams.rest()
+    return True
 
 
 def at_engine(engine: Any) -> None:

@@ -100,7 +100,7 @@ def test_what_is_switched_off_is_said(tmp_path):
     assert (told["VG106"], plain["jobs"][0]["switched_off"]) == ("fixed", [])
     told = {f["code"]: f["outcome"] for f in off["jobs"][0]["findings"]}
     assert (told["VG106"], off["exit"]) == ("", plain["exit"])
-    assert "not guarded" in off["jobs"][0]["switched_off"][0]
+    assert "not guard the run" in off["jobs"][0]["switched_off"][0]
     assert off["jobs"][0]["guarded"] == []
     assert "VG106 is switched off" in rule["jobs"][0]["switched_off"][0]
     assert "no such folder" in away["jobs"][0]["not_looked_at"][0]

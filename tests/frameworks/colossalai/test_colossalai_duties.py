@@ -83,9 +83,8 @@ def test_a_tower_that_no_gradient_reaches(plugin):
     # made it look for unused parameters, since a batch may have no image.
     first = 0 if plugin == "gemini" else 1
     assert stopped["stage"] == f"step {first} optimizer"
-    assert "VG302: no gradient reached any of the 4 trainable parameter tensors of vision" in (
-        stopped["error"]
-    )
+    assert "VG302: vision does not train: " in stopped["error"]
+    assert "(4 tensors)" in stopped["error"]
     alone = {"gemini": "step 0 optimizer", "ddp": "step 1 forward", "zero": "done"}
     assert rank(off(), f"blind-{plugin}")["stage"] == alone[plugin]
     assert (("VG106", "set") in on().outcomes(f"blind-{plugin}")) is (plugin == "ddp")
@@ -144,7 +143,7 @@ def test_lora_asked_of_the_booster():
 def test_parameters_that_forward_left_out_stop_before_backward():
     stopped = rank(on(), "untouched")
     assert stopped["stage"] == "step 1 backward"
-    assert "VG303: forward used none of 31 trainable parameters" in stopped["error"]
+    assert "forward did not use 31 trainable parameters" in stopped["error"]
 
 
 @pytest.mark.parametrize("name", ["assertion", "unreduced"])

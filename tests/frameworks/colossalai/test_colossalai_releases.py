@@ -54,4 +54,4 @@ def test_healthy_and_watched():
     assert bitwise(on().weights("healthy"), off().weights("healthy"), world=1)
     assert not on().records("healthy")
     assert "guards colossalai 0.3.9" in on().output
-    assert "VG303: forward used none of 31" in on().ranks("untouched")[0]["error"]
+    assert "forward did not use 31" in on().ranks("untouched")[0]["error"]

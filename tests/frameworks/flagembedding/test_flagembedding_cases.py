@@ -14,7 +14,7 @@ from tests.kit.runs import Outcome
 
 ALWAYS = ("reranker-lora", "embedder-full-zero2", "embedder-full-zero3-silent")
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900),
-              pytest.mark.drawn(3, always=ALWAYS)]
+              pytest.mark.drawn(2, always=ALWAYS)]
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 

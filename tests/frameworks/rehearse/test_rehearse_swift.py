@@ -1,4 +1,5 @@
-"""``vlmguard rehearse`` on a script of fifteen commands, in one warm process.
+"""``vlmguard rehearse`` on a script of ten commands, in one warm process: four that fail and two
+that are right are drawn, the others are always there.
 
 What real gloo ranks do with each is known: tests/frameworks/swift/test_cases.py runs them.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import random
 import shlex
 import subprocess
 from dataclasses import dataclass
@@ -17,10 +19,11 @@ import pytest
 from tests.frameworks.rehearse import tasks
 from tests.frameworks.swift.cases import CASES, HEALTHY
 from tests.frameworks.swift.classes import BY_NAME
-from tests.kit import envs, runs, swift
+from tests.kit import envs, runs, seeds, swift
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1500)]
-FAILING = {
+CHANCE = random.Random(seeds.seed("VLMGUARD_REHEARSE"))
+KNOWN = {
     "sft-lora": "crash",
     "grpo-lora": "crash",
     "sft-zero2-per-image": "crash",
@@ -30,7 +33,8 @@ FAILING = {
     "llava-zero3-text-step": "silently wrong",
     "qwen3-ranks-differ": "hang",
 }
-RIGHT = {"full-vision-mixed": 8, "zero3": 16, "zero2": 2, "dpo": 2}
+FAILING = {name: KNOWN[name] for name in CHANCE.sample(sorted(KNOWN), 4)}
+RIGHT = dict([("full-vision-mixed", 8), CHANCE.choice([("zero2", 2), ("zero3", 16), ("dpo", 2)])])
 """Name → ranks. Two are run, and one alone at that size, with its own optimizer and dtype."""
 CLASSES = {"llava-zero3-mixed-eval": "evaluation", "gemma3-fsdp2": "forward"}
 """Hangs of test_classes.py, and where both ranks are: the first trains on rows with images
@@ -39,6 +43,13 @@ alone, and its ranks part when it evaluates."""
 SMOOTHED = "--label_smoothing_factor 0.1"
 """The Trainer's own smoother does not shift the labels of this class: guard off, guard on and the
 reference learn the same wrong thing, and only the ledger tells."""
+
+
+OWN_LOSS = shlex.join([
+    "--external_plugins", str(swift.KIT / "external" / "own_loss.py"), "--loss_type", "own",
+    "--gradient_accumulation_steps", "2",
+])  # fmt: skip
+"""A loss of one's own that takes no notice of num_items_in_batch: the same on one rank."""
 
 
 def line(case, world=2):
@@ -79,13 +90,14 @@ def _asked():
     lines = [line(case) for case in cases.values()]
     lines += [line(case, RIGHT[case.name]) for case in healthy.values()]
     lines += [line(BY_NAME[name]) for name in CLASSES]
-    lines += [f"{line(next(case for case in HEALTHY if case.name == 'full'))} {SMOOTHED}"]
+    full = line(next(case for case in HEALTHY if case.name == "full"))
+    lines += [f"{full} {SMOOTHED}", f"{full} {OWN_LOSS}"]
     for each in ("home", "work"):
         (folder / each).mkdir(parents=True)
     (folder / "work" / "train.sh").write_text("\n".join(lines) + "\n")
     asked = ask("--yes", "--format", "json", "train.sh", cwd=folder / "work", home=folder / "home")
     assert asked.stdout, asked.stderr
-    names = [*cases, *healthy, *CLASSES, "smoothed"]
+    names = [*cases, *healthy, *CLASSES, "smoothed", "own loss"]
     jobs = dict(zip(names, json.loads(asked.stdout)["jobs"], strict=True))
     left = sorted(str(p.relative_to(folder)) for p in folder.rglob("*"))
     return json.dumps({"exit": asked.returncode, "jobs": jobs, "left": left})
@@ -135,6 +147,13 @@ def test_an_error_that_the_reference_shares_is_told_by_the_ledger():
     job = done().jobs["smoothed"]
     assert (job["verdict"], job["off"]["kind"]) == ("silently wrong", "silently wrong"), job
     assert job["on"]["why"].startswith(("VG620", "VG622")), job["on"]
+
+
+def test_an_own_loss_that_ignores_num_items_in_batch_is_told_with_the_factor():
+    job = done().jobs["own loss"]
+    assert (job["verdict"], job["off"]["kind"]) == ("silently wrong", "silently wrong"), job
+    assert "VG622" in job["on"]["why"], job["on"]
+    assert "4 times too large" in job["on"]["why"], job["on"]
 
 
 def test_ranks_that_differ_are_forced_where_rows_differ():

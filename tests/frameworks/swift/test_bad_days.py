@@ -115,7 +115,7 @@ def test_a_tower_that_runs_without_gradients_is_told():
     assert done.returncode == 0, tail(done)
     told = [f for f in done.findings if f["code"] == "VG302"]
     assert {f["outcome"] for f in told} == {"warned"}, told
-    assert all("in 2 steps it ran with gradients switched off" in f["why"] for f in told)
+    assert all("it ran with gradients switched off in 2 steps" in f["why"] for f in told)
     off = swift.run(["sft"], "qwen2_vl", "image", flags, guard=False)
     verdict = bitwise(done.ranks, off.ranks)
     assert verdict, str(verdict)

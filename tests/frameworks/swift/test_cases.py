@@ -22,7 +22,7 @@ from tests.kit.oracle import bitwise, compare
 BY_NAME = {case.name: case for case in CASES}
 ALWAYS = {each.name for each in (*CASES, *HEALTHY) if each.cold}
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900),
-              pytest.mark.drawn(5, always=(*ALWAYS, "qwen3-ranks-differ", "old-sft-lora"))]
+              pytest.mark.drawn(2, always=(*ALWAYS, "qwen3-ranks-differ", "old-sft-lora"))]
 
 
 @functools.cache

@@ -19,6 +19,7 @@ import torch
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from tests.plugins.ledger_toys import Toy, batch
 from vlmguard.ranks import run
@@ -51,6 +52,15 @@ def zero(model: Any, stage: int, bf16: bool, rate: float) -> Any:
     )[0]
 
 
+def text() -> Any:
+    """A language model without a tower."""
+    config = LlamaConfig(
+        vocab_size=12, hidden_size=16, intermediate_size=16, num_hidden_layers=2,
+        num_attention_heads=2,
+    )  # fmt: skip
+    return LlamaForCausalLM(config)
+
+
 def wrap(strategy: str, model: Any, fault: str) -> tuple[Any, Any]:
     """The wrapped model and its optimizer; None where an engine has it."""
     rate = 0.0 if fault == "lr 0" else 1e-2
@@ -59,7 +69,7 @@ def wrap(strategy: str, model: Any, fault: str) -> tuple[Any, Any]:
     early = torch.optim.AdamW(model.parameters(), rate)
     if strategy == "fsdp2":
         mesh = init_device_mesh("cpu", (2,))
-        for each in (model.layer, model.visual):
+        for each in model.model.layers if fault == "text" else (model.layer, model.visual):
             fully_shard(each, mesh=mesh)
         model = fully_shard(model, mesh=mesh)
         return model, early if fault == "early" else torch.optim.AdamW(model.parameters(), rate)
@@ -68,16 +78,19 @@ def wrap(strategy: str, model: Any, fault: str) -> tuple[Any, Any]:
 
 def train(strategy: str, fault: str, rank: int) -> Any:
     torch.manual_seed(0)
-    model = Toy()
+    model = Toy() if fault != "text" else text()
     if fault == "frozen":
         model.visual.requires_grad_(False)
     wrapped, optimizer = wrap(strategy, model, fault)
     for n in range(STEPS):
-        inputs = batch(n + 10 * rank)
-        if strategy.endswith("bf16"):
+        inputs = batch(n + 10 * rank, fault != "text")
+        if fault == "text":
+            inputs = {"input_ids": inputs["ids"], "labels": inputs["ids"]}
+        elif strategy.endswith("bf16"):
             inputs["pixel_values"] = inputs["pixel_values"].bfloat16()
         called = model if fault == "past the wrapper" else wrapped
         loss = called(**inputs)
+        loss = loss if fault != "text" else loss.loss
         if optimizer is None:
             wrapped.backward(loss)
             wrapped.step()

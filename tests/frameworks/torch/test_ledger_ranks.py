@@ -13,6 +13,7 @@ PROGRAM = Path(__file__).parent / "ledger_ranks.py"
 
 HEALTHY = (
     *("ddp/none", "ddp/frozen", "ddp/lr 0", "fsdp2/none"),
+    *("ddp/text", "fsdp2/text", "zero2/text"),
     *("zero1/none", "zero2/none", "zero3/none", "zero2bf16/none", "zero3bf16/none", "zero3/lr 0"),
 )
 TOLD = {

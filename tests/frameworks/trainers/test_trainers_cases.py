@@ -1,8 +1,8 @@
 """TRL, LLaMA-Factory, a plain Trainer and an accelerate loop: guard off, guard on, the reference.
 
-`make test` runs the telling ones; the rest is marked `campaign` as well (`make frameworks`). What
-is not in `BY_COMMAND` runs in ranks forked from a process that has imported the framework: the
-same scripts and flags, without the launcher.
+`make test` draws two of the telling ones; the rest is marked `campaign` as well (`make
+frameworks`). What is not in `BY_COMMAND` runs in ranks forked from a process that has imported the
+framework: the same scripts and flags, without the launcher.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.frameworks.trainers.cases import CASES, HANGS, HEALTHY, WRONG
 from tests.kit import trainers
 from tests.kit.oracle import bitwise, compare
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900), pytest.mark.drawn(2)]
 TELLING = ("trl-sft-zero3-phases", "lf-lora-iv", "plain-mixed")
 BY_COMMAND = (*TELLING, "trl-dpo-zero3-phases", "trl-module-zero3-phases", "trl-grpo-zero3-mixed",
               "trl-0.25-sft-lora", "lf-0.9.3-lora-iv", "2u1-57",

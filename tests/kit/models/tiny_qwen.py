@@ -154,4 +154,6 @@ def _model(family: str, patch: int) -> transformers.PreTrainedModel:
         text = {**QWEN_TEXT, "rope_parameters": {**MROPE, "rope_theta": 1e6}}
         return model_class(config_class(text_config=text, vision_config=vision, **ids))
     text = {**QWEN_TEXT, "rope_theta": 1e6, "rope_scaling": {**MROPE, "type": "mrope"}}
+    if family == "qwen3_vl":
+        return model_class(config_class(text_config=text, vision_config=vision, **ids))
     return model_class(config_class(**text, vision_config=vision, **ids))

@@ -27,7 +27,33 @@ def of(job: Job, files: Files) -> tuple[str, ...]:
     found += [files.path(part) for part in given.split(":") if part and known(part)]
     if not module and os.path.isfile(path) and path.endswith(".py"):
         found += [files.path(name) for name in _appended(path)]
+        found += _above(path).values()
     return tuple(dict.fromkeys(found))
+
+
+def assumed(job: Job, files: Files) -> list[str]:
+    """Of which packages it is taken for granted that they are installed where the job runs."""
+    path = files.path(job.target)
+    there = path.endswith(".py") and os.path.isfile(path)
+    return [f"{name} is not installed here: read from {job.target}'s own folders"
+            for name in (_above(path) if there else ())]  # fmt: skip
+
+
+def _above(path: str) -> dict[str, str]:
+    """Packages that the entry file is in itself and imports, and that are not installed here: the
+    folder that ``pip install -e .`` would put on Python's path."""
+    tree = sources.parsed(f"file:{path}")
+    names = {node.module.partition(".")[0] for node in (ast.walk(tree) if tree else ())
+             if isinstance(node, ast.ImportFrom) and node.module and not node.level}  # fmt: skip
+    found: dict[str, str] = {}
+    folder = os.path.dirname(path)
+    while folder != os.path.dirname(folder):
+        name = os.path.basename(folder)
+        installed = sources.installed(name) if name in names else None
+        if name in names and (installed is None or str(installed) == folder):
+            found[name] = os.path.dirname(folder)
+        folder = os.path.dirname(folder)
+    return found
 
 
 def _appended(path: str) -> Iterator[str]:

@@ -34,15 +34,18 @@ class Rows:
     kinds: "text", "image", "video", "audio", "image+video", …; empty if nothing is known.
     complete: whether every row was seen.
     seen: how many were.
+    missing: local files that are not here.
     """
 
     kinds: frozenset[str] = frozenset()
     complete: bool = False
     seen: int = 0
+    missing: tuple[str, ...] = ()
 
     def __or__(self, other: Rows) -> Rows:
         both = self.complete and other.complete
-        return Rows(self.kinds | other.kinds, both, self.seen + other.seen)
+        missing = self.missing + other.missing
+        return Rows(self.kinds | other.kinds, both, self.seen + other.seen, missing)
 
 
 def kind(row: Mapping[str, Any]) -> str:
@@ -213,9 +216,7 @@ def of(names: Iterable[str], files: Files) -> tuple[Rows, list[str]]:
             doubts.append(f"{bare}: a folder; the kinds of its rows are known in part")
         else:
             local = bare.startswith((".", "/", "~")) or bare.endswith((".jsonl", ".json", ".csv"))
-            if local and files.path(bare) not in files.made:
-                raise Unreadable(f"{bare}: there is no such data file")
-            found = Rows()
+            found = Rows(missing=(bare,) if local and files.path(bare) not in files.made else ())
             doubts.append(f"{bare}: not on this disk, so the kinds of its rows are not known")
         total = found if total is None else total | found
     return total or Rows(), doubts

@@ -5,13 +5,16 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from vlmguard.check.reading import sources
 from vlmguard.check.reading.files import Files
 from vlmguard.check.shell.state import known
 
 _TRAINS = re.compile(r"\.backward\(|Trainer\b|TrainingArguments|\bdeepspeed\.initialize|Booster\(")
+_TRAINERS = re.compile(r"(?:^|[._])(?:pre|fine)?_?(?:train|tun|sft|rlhf|dpo|grpo)")
+_CONFIG = re.compile(r"Config$|Arguments$")
 _PARSERS = ("HfArgumentParser", "TrlParser", "H4ArgumentParser")
 
 
@@ -34,27 +37,37 @@ MOST, DEEPEST = 60, 4
 """How many of a script's own modules are read, and how far from it."""
 
 
+@sources.cached
 def followed(module: str) -> list[str]:
     """A script and the modules of its own that it imports, nearest first."""
     found = [module]
     edge = [module]
     for _ in range(DEEPEST):
-        edge = [name for one in edge for name in _local_imports(one) if name not in found]
-        found += [name for name in dict.fromkeys(edge) if name not in found][: MOST - len(found)]
+        met = dict.fromkeys(name for one in edge for name in _local_imports(one))
+        edge = [name for name in met if name not in found][: MOST - len(found)]
+        found += edge
     return found
 
 
 def _local_imports(module: str) -> Iterator[str]:
+    return (name for name in _imported(module) if sources.local(name))
+
+
+def _imported(module: str) -> Iterator[str]:
+    """Every name that stands for a module in its imports."""
     tree = sources.parsed(module)
     for node in ast.walk(tree) if tree else ():
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             home = sources.absolute(module, node) if not module.startswith("file:") else node.module
-            names = [home or "", *(f"{home}.{alias.name}" for alias in node.names)]
-        else:
-            continue
-        yield from (name for name in names if name and sources.local(name))
+            yield from filter(None, [home, *(f"{home}.{alias.name}" for alias in node.names)])
+
+
+def absent(module: str) -> list[str]:
+    """Modules that it imports, that train by their names, and that are not on this disk."""
+    met = dict.fromkeys(name for each in followed(module) for name in _imported(each))
+    return [name for name in met if _TRAINERS.search(name) and not sources.there(name)]
 
 
 def trains(module: str) -> bool:
@@ -95,17 +108,65 @@ def classes(module: str) -> list[sources.Class]:
     Raises:
         LookupError: one of them is not installed here; names it.
     """
+    for each, node in _calls(module):
+        if _name(node.func) in _PARSERS and node.args:
+            names = _names(node.args[0], sources.parsed(each))
+            found = {name: sources.find(each, name) for name in names}
+            for name, one in found.items():
+                if one is None:
+                    raise LookupError(name)
+            return [one for one in found.values() if one is not None]
+    return []
+
+
+def _calls(module: str) -> Iterator[tuple[str, ast.Call]]:
+    """Every call in it and in modules of its own, with the module that it is in."""
     for each in followed(module):
         tree = sources.parsed(each)
-        for node in ast.walk(tree) if tree else ():
-            if isinstance(node, ast.Call) and _name(node.func) in _PARSERS and node.args:
-                names = _names(node.args[0], tree)
-                found = {name: sources.find(each, name) for name in names}
-                for name, one in found.items():
-                    if one is None:
-                        raise LookupError(name)
-                return [one for one in found.values() if one is not None]
-    return []
+        calls = (node for node in (ast.walk(tree) if tree else ()) if isinstance(node, ast.Call))
+        yield from ((each, node) for node in calls)
+
+
+@dataclass(frozen=True)
+class Made:
+    """Training arguments that a script makes in its own code.
+
+    Attributes:
+        given: those that are written there as they are.
+        other: names of those that only running it tells.
+    """
+
+    one: sources.Class
+    given: Mapping[str, object]
+    other: tuple[str, ...]
+
+
+@sources.cached
+def made(module: str) -> Made | None:
+    """The one call that makes training arguments, in a script without a parser of them.
+
+    None where there is no such call or more than one, or where it takes what is not written there.
+    """
+    found = []
+    for each, node in _calls(module):
+        if _name(node.func) in _PARSERS and node.args:
+            return None
+        one = sources.find(each, _name(node.func)) if _CONFIG.search(_name(node.func)) else None
+        if one and any(parent.name == "TrainingArguments" for parent in sources.order(one)):
+            found.append((one, node))
+    if len(found) != 1 or found[0][1].args:
+        return None
+    one, node = found[0]
+    given: dict[str, object] = {}
+    other = []
+    for word in node.keywords:
+        if word.arg is None:
+            return None
+        try:
+            given[word.arg] = ast.literal_eval(word.value)
+        except ValueError:
+            other.append(word.arg)
+    return Made(one, given, tuple(other))
 
 
 def overrides(module: str) -> tuple[dict[str, object], list[str]]:
@@ -125,6 +186,7 @@ def overrides(module: str) -> tuple[dict[str, object], list[str]]:
     return told, other
 
 
+@sources.cached
 def imports(module: str) -> set[str]:
     """Top-level packages that it, or a module of its own that it imports, imports anywhere."""
     found = set()

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
 
 from vlmguard.runtime import sources as finders
 
+P = ParamSpec("P")
+R = TypeVar("R")
 # Packages whose __init__ is long and lazy: where their names are defined.
 _HOME = {
     ("transformers", "TrainingArguments"): "transformers.training_args",
     ("transformers", "Seq2SeqTrainingArguments"): "transformers.training_args_seq2seq",
 }
+
+
+_CACHES: list[Any] = []
+
+
+def cached(function: Callable[P, R]) -> Callable[P, R]:
+    """Remembers answers until modules are looked for elsewhere."""
+    made = functools.cache(function)
+    _CACHES.append(made)
+    return made  # type: ignore[return-value]
 
 
 _BESIDE: list[str] = []
@@ -25,24 +38,38 @@ def look_beside(folders: Sequence[str]) -> None:
     """From now on modules are looked for in these folders first."""
     if list(folders) != _BESIDE:
         _BESIDE[:] = folders
-        for cached in _CACHES:
-            cached.cache_clear()
+        for each in _CACHES:
+            each.cache_clear()
 
 
 def local(name: str) -> bool:
     """Whether a module is the user's own: a script, or in one of those folders."""
-    return name.startswith("file:") or _beside(name.split(".")) is not None
+    return name.startswith("file:") or _beside(name) is not None
 
 
-def _beside(parts: Sequence[str]) -> Path | None:
+def there(name: str) -> bool:
+    """Whether the top-level package of a module is on this disk."""
+    return local(name) or finders.find(name.partition(".")[0]) is not None
+
+
+@cached
+def _beside(name: str) -> Path | None:
     """The file of a module in the first folder that has its top-level name."""
-    for folder in _BESIDE:
-        top = Path(folder, parts[0])
-        if top.with_suffix(".py").is_file() or _holds(top):
-            path = Path(folder, *parts)
-            files = (path.with_suffix(".py"), path / "__init__.py")
-            return next((file for file in files if file.is_file()), None)
-    return None
+    parts = name.split(".")
+    folder = _home(parts[0])
+    if folder is None:
+        return None
+    path = Path(folder, *parts)
+    files = (path.with_suffix(".py"), path / "__init__.py")
+    return next((file for file in files if file.is_file()), None)
+
+
+@cached
+def _home(top: str) -> str | None:
+    """The first folder that has a top-level module of that name."""
+    has = (folder for folder in _BESIDE
+           if Path(folder, f"{top}.py").is_file() or _holds(Path(folder, top)))  # fmt: skip
+    return next(has, None)
 
 
 def _holds(folder: Path) -> bool:
@@ -56,6 +83,11 @@ def package(name: str) -> Path | None:
     for folder in _BESIDE:
         if _holds(Path(folder, name)):
             return Path(folder, name)
+    return installed(name)
+
+
+def installed(name: str) -> Path | None:
+    """The folder of a top-level package that Python finds by itself."""
     spec = finders.find(name)
     if spec is None or not spec.submodule_search_locations:
         return None
@@ -67,7 +99,7 @@ def module_file(name: str) -> Path | None:
     """The file of a module, by its dotted name, or ``file:PATH`` for a script."""
     if name.startswith("file:"):
         return Path(name.removeprefix("file:"))
-    own = _beside(name.split("."))
+    own = _beside(name)
     if own is not None:
         return own
     top, _, rest = name.partition(".")
@@ -237,4 +269,4 @@ def method(one: Class, name: str) -> tuple[Class, str] | None:
     return None
 
 
-_CACHES = (package, module_file, parsed, find, bases, order)
+_CACHES += [package, module_file, parsed, find, bases, order]

@@ -37,7 +37,7 @@ def evaluate(text: str, state: State, depth: int = 0) -> int:
     if not known(text):
         raise Unknown(marks(text))
     if depth > 20 or len(text) > 10_000:
-        raise NotUnderstood(f"arithmetic that goes round: {text[:40]}")
+        raise NotUnderstood(f"arithmetic that refers to itself: {text[:40]}")
     return _Reader(text, state, depth).all()
 
 

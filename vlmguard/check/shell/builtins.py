@@ -238,7 +238,7 @@ def _alias(machine: Machine, words: list[str], state: State, stdin: str) -> Stat
 
 def _shopt(machine: Machine, words: list[str], state: State, stdin: str) -> Status:
     if "-s" in words and set(words) & {"expand_aliases", "extglob"}:
-        machine.refuse(f"shopt {' '.join(words)}: the script then reads otherwise than here")
+        machine.refuse(f"shopt {' '.join(words)}: bash then reads the script in another way")
     elif "-s" in words:
         machine.remark(f"shopt {' '.join(words)} is not followed")
     return 0

@@ -1,0 +1,61 @@
+"""FSDP2: a tower for which no rank had an input keeps no gradient, as without the blank input.
+
+The blank input leaves gradients of zeros. An optimizer with momentum moves a weight whose gradient
+is zero, and leaves one alone that has no gradient. What other ranks had is known from the reduced
+gradient alone. To read it waits for the device, once in a backward behind a blank input. ZeRO-3
+moves all weights anyway, and DDP takes no blank input.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+
+from vlmguard.runtime.faults import contain
+from vlmguard_torch import calls
+from vlmguard_torch.layout import fsdp2
+
+
+def watch(owner: Any, parameters: Iterable[Any], features: Sequence[torch.Tensor]) -> None:
+    """A blank input has run in a forward, and ``features`` of it lead to ``parameters``.
+
+    Where one of these has a gradient already, of zeros perhaps, it is the user's to keep.
+    """
+    reached = [each for each in features if each.requires_grad]
+    if not reached or not torch.is_grad_enabled() or calls.is_compiling():
+        return
+    known = fsdp2.by_parameter(owner)
+    shards = [known[id(p)].sharded_param for p in parameters if p.requires_grad and id(p) in known]
+    if not shards or any(each.grad is not None for each in shards):
+        return
+    queued: list[bool] = []
+
+    def arrived(gradient: Any) -> None:
+        if not queued:
+            queued.append(True)
+            contain("gradients of a blank input", _behind_fsdp, shards)
+
+    for each in reached:
+        each.register_hook(arrived)
+
+
+def _behind_fsdp(shards: Sequence[Any]) -> None:
+    """At the backward's end. FSDP2's own call, which reduces, was queued when it began."""
+    engine = torch.autograd.Variable._execution_engine  # type: ignore[attr-defined]
+    engine.queue_callback(
+        functools.partial(contain, "gradients of a blank input", _take_back, shards)
+    )
+
+
+def _take_back(shards: Sequence[Any]) -> None:
+    """If all that came of it is zeros. In accumulation there may be none yet."""
+    gradients = [each.grad for each in shards if each.grad is not None]
+    parts = [getattr(each, "_local_tensor", each) for each in gradients]
+    filled = [each for each in parts if each.numel()]
+    if filled and bool((torch.stack(torch._foreach_norm(filled, float("inf"))) != 0).any()):
+        return
+    for each in shards:
+        each.grad = None

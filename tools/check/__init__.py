@@ -1,0 +1,1 @@
+"""Scripts that people bring, through `vlmguard check`."""

@@ -1,0 +1,1 @@
+"""Put on PYTHONPATH in every process of a run, as the test kit puts its stand-ins."""
