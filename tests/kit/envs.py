@@ -35,6 +35,8 @@ PYTHONS = ((3, 11),)
 """Releases of Python that constraints.txt was resolved for: wheels differ between them."""
 AT_ONCE = 2
 """Environments that are made at the same time: one downloads while the other unpacks."""
+AGAIN = 10.0
+"""Seconds before a step of pip is tried again."""
 EDITABLE = ("pyproject.toml", "vlmguard/_startup/*", "plugins/*/__init__.py")
 """A change in these is not seen through an editable install: it is installed again."""
 
@@ -109,11 +111,14 @@ def _pip(name: str, what: str, *arguments: str) -> None:
     python = str(path(name) / "bin" / "python")
     quiet = ("-qq", "--disable-pip-version-check", "--no-compile")
     command = (python, "-m", "pip", "install", *quiet, *arguments)
-    _run(name, what, *command)
+    _run(name, what, *command, tries=3)
 
 
-def _run(name: str, what: str, *command: str) -> None:
-    """Run one step, with a line every 20 seconds so that nobody takes it for hung."""
+def _run(name: str, what: str, *command: str, tries: int = 1) -> None:
+    """Run one step, with a line every 20 seconds so that nobody takes it for hung.
+
+    tries: how often in all, where it fails: an index does not always answer.
+    """
     print(f"[envs] {name}: {what} …", flush=True)
     started = time.monotonic()
     done = threading.Event()
@@ -124,12 +129,17 @@ def _run(name: str, what: str, *command: str) -> None:
             print(f"[envs] {name}: {what}, {seconds:.0f} s so far", flush=True)
 
     threading.Thread(target=tick, daemon=True).start()
-    try:
-        subprocess.run(command, check=True, env=_environment(), cwd=HOME)
-    except subprocess.CalledProcessError as error:
-        sys.exit(f"[envs] {name}: {what} failed with exit code {error.returncode}")
-    finally:
-        done.set()
+    failed = ""
+    for number in range(tries):
+        time.sleep(AGAIN * bool(number))
+        code = subprocess.run(command, check=False, env=_environment(), cwd=HOME).returncode
+        if code == 0:
+            break
+        failed = f"[envs] {name}: {what} failed with exit code {code}"
+        print(failed, flush=True)
+    done.set()
+    if code:
+        sys.exit(failed)
     print(f"[envs] {name}: {what}, done in {time.monotonic() - started:.0f} s", flush=True)
 
 
