@@ -56,7 +56,9 @@ def every() -> tuple[Place, ...]:
         Place("huggingface/trl", "trl", globs=("examples/scripts/**/*.py", "trl/scripts/*.py")),
         Place("modelscope/ms-swift", "swift", globs=("examples/**/*.sh",)),
         Place("2U1/Qwen-VL-Series-Finetune", "llamafactory", ("transformers==4.57.0",)),
-        Place("baaivision/EVE", releases=LLAVA, folders=_same("EVEv1", "EVEv2")),
+        Place("baaivision/EVE", releases=LLAVA, folders=_same("EVEv1"), globs=("EVEv1/**/*.sh",)),
+        Place("baaivision/EVE", releases=("transformers==4.46.0",), folders=_same("EVEv2"),
+              globs=("EVEv2/**/*.sh",)),
         Place("cambrian-mllm/cambrian", releases=LLAVA),
         Place("DAMO-NLP-SG/VideoLLaMA2", releases=("transformers==4.40.0",)),
         Place("Deep-Agent/R1-V", releases=("transformers==4.49.0", "trl==0.14.0"),
@@ -71,8 +73,8 @@ def every() -> tuple[Place, ...]:
               folders=_same("llava-critic-r1/EasyR1")),
         Place("NVlabs/VILA", releases=("transformers==4.46.0",)),
         Place("om-ai-lab/VLM-R1", releases=("transformers==4.49.0", "trl==0.17.0")),
-        Place("OpenBMB/MiniCPM-V", releases=("transformers==4.40.0",), folders=_same("finetune")),
-        Place("OpenGVLab/InternVL", releases=LLAVA, folders=_same(
+        Place("OpenBMB/MiniCPM-V", releases=("transformers==4.44.2",), folders=_same("finetune")),
+        Place("OpenGVLab/InternVL", releases=(*LLAVA, "trl==0.10.1"), folders=_same(
             "classification", "internvl_chat", "internvl_chat_llava", "internvl_g", "segmentation"),
             globs=tuple(f"{name}/**/*.sh" for name in ("[!i]*", "internvl_g", "internvl_chat",
                                                        "internvl_chat_llava"))),
