@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from tests.check.test_places import ENTRY, FLAGS, LIBRARY, TRANSFORMERS, judged, place  # noqa: F401
+from tests.kit.envs import ROOT
+from vlmguard.check import script
 from vlmguard.check.launcher import Job
-from vlmguard.check.reading import scripts
+from vlmguard.check.reading import scripts, sources
 from vlmguard.check.reading.files import Files
 from vlmguard.check.shell.state import Call
 from vlmguard_flagembedding.check import FRAMEWORK as FLAGEMBEDDING
@@ -74,6 +80,50 @@ def test_a_module_that_trains_and_is_not_here(place, line, state):  # noqa: F811
     assert ("gone.train.loop, which is not on this disk" in verdict.reason) == (
         state == "cannot tell"
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "state"),
+    [
+        ("from whole.trainer.loop import run", "cannot tell"),
+        ("from whole.trainer.names import NAMES", "does not train"),
+    ],
+)
+def test_a_repositorys_own_package_that_is_installed(place, tmp_path, monkeypatch, line, state):  # noqa: F811
+    place("code", "code/go.py", f"{line}\n")
+    loop = tmp_path / "site/whole/trainer/loop.py"
+    loop.parent.mkdir(parents=True)
+    loop.write_text("def run(loss): loss.backward()\n")
+    (loop.parent / "names.py").write_text("NAMES = ()\n")
+    (tmp_path / "site/whole/__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    sources.look_beside(["nowhere"])
+    for each in (sources.module_file, sources.package, sources.parsed):
+        each.cache_clear()
+    assert judged("python code/go.py").state == state
+
+
+def test_the_console_script_and_m_see_the_same(place, tmp_path):  # noqa: F811
+    """Python puts the folder where one stands on its path for ``-m``; the script has its own."""
+    place("code", "code/go.py", "from whole.trainer.loop import run\nrun()\n")
+    (tmp_path / "whole/trainer").mkdir(parents=True)
+    (tmp_path / "whole/trainer/loop.py").write_text("def run(): return 1\n")
+    paths = os.pathsep.join(map(os.path.abspath, (ROOT, ROOT / "plugins")))
+    command = [sys.executable, "-m", "vlmguard", "check", "code/go.py"]
+    quiet = {**os.environ, "VLMGUARD": "off", "PYTHONPATH": paths}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=quiet)
+    assert "imports whole.trainer.loop, which is not on this disk" in done.stdout, done.stderr
+    assert done.returncode == 2
+
+
+def test_a_python_file_is_what_python_starts(written, tmp_path):
+    written(WRITTEN.format("output_dir='x'"))
+    reading = script.of_file(str(tmp_path / "own.py"), ["a b"], {"PATH": "/bin"})
+    assert [job.target for job in reading.jobs] == [str(tmp_path / "own.py")]
+    assert reading.jobs[0].argv == ("a b",)
+    assert not reading.refused
+    with pytest.raises(OSError, match=r"nothing\.py"):
+        script.of_file("nothing.py", [], {})
 
 
 def test_modules_that_all_import_each_other_are_read_once(place, tmp_path, monkeypatch):  # noqa: F811

@@ -40,12 +40,12 @@ class Reading:
 
 
 def of_file(path: str, arguments: Sequence[str], env: Mapping[str, str]) -> Reading:
-    """Read a bash script, or a notebook's cells.
+    """Read a bash script, or a notebook's cells; a Python file is what ``python`` starts.
 
     Raises:
         OSError: why it cannot be read.
     """
-    source = notebook.script(path) if path.endswith(".ipynb") else _text(path)
+    source = _source(path, arguments)
     given = {**slurm_variables(source), **env}
     trace, files = evaluate(source, path, os.getcwd(), given, arguments)
     return _sorted(path, trace, files)
@@ -66,6 +66,14 @@ def of_words(words: Sequence[str], env: Mapping[str, str]) -> Reading:
     trace, files = evaluate(source, name, os.getcwd(), env)
     trace.calls = [replace(call, line=0) if call.source == name else call for call in trace.calls]
     return _sorted(name, trace, files)
+
+
+def _source(path: str, arguments: Sequence[str] = ()) -> str:
+    """What bash would read."""
+    if path.endswith(".ipynb"):
+        return notebook.script(path)
+    text = _text(path)
+    return shlex.join(["python", path, *arguments]) if path.endswith(".py") else text
 
 
 def _text(path: str) -> str:
@@ -99,6 +107,6 @@ def literally(path: str) -> Reading:
     """
     from vlmguard.check.shell.literal import calls
 
-    source = notebook.script(path) if path.endswith(".ipynb") else _text(path)
+    source = _source(path)
     trace = calls(source, path, os.getcwd())
     return _sorted(path, trace, {})

@@ -15,6 +15,8 @@ from vlmguard.check.shell.state import known
 _TRAINS = re.compile(r"\.backward\(|Trainer\b|TrainingArguments|\bdeepspeed\.initialize|Booster\(")
 _TRAINERS = re.compile(r"(?:^|[._])(?:pre|fine)?_?(?:train|tun|sft|rlhf|dpo|grpo)")
 _CONFIG = re.compile(r"Config$|Arguments$")
+_LIBRARIES = ("accelerate", "deepspeed", "peft", "torch", "transformers", "trl")
+"""What they train with stands in the script itself."""
 _PARSERS = ("HfArgumentParser", "TrlParser", "H4ArgumentParser")
 
 
@@ -71,8 +73,15 @@ def absent(module: str) -> list[str]:
 
 
 def trains(module: str) -> bool:
-    """Whether a script or one of its own modules makes a trainer, or goes backward."""
-    return any(_says(name, _TRAINS) for name in followed(module))
+    """Whether a script or one of its own modules makes a trainer, or goes backward, or imports a
+    module that does so and trains by its name: a repository's own, installed."""
+    return any(_says(name, _TRAINS) for name in (*followed(module), *_of_packages(module)))
+
+
+def _of_packages(module: str) -> Iterator[str]:
+    for name in dict.fromkeys(name for each in followed(module) for name in _imported(each)):
+        if _TRAINERS.search(name) and name.partition(".")[0] not in _LIBRARIES:
+            yield name
 
 
 def own_loss(module: str) -> str:
