@@ -159,3 +159,18 @@ def test_each_word_is_a_script(script, tmp_path, capsys):
     assert run("--each", "y.sh", "x.sh") == 2
     assert run("--each", "y.sh", "y.sh") == 0
     assert "nothing to judge" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--stric", "x.sh"), "--stric (did you mean --strict?)"),
+        (("--model", "x"), "unrecognized arguments: --model"),
+        (("x.sh", "--model", "a b"), "the script's: vlmguard check -- bash x.sh --model 'a b'"),
+        (("--strict", "x.py", "--lr", "1"), "vlmguard check -- python x.py --lr 1"),
+    ],
+)
+def test_flags_that_are_not_ours(script, capsys, words, told):
+    script("")
+    assert run(*words) == 2
+    assert told in capsys.readouterr().err

@@ -4,6 +4,8 @@ since typer would swallow ``--``."""
 from __future__ import annotations
 
 import argparse
+import difflib
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
@@ -43,13 +45,28 @@ class Parser(argparse.ArgumentParser):
             at = words.index("--")
             words, command = words[:at], words[at + 1 :]
         self.add_argument("script", nargs="*", help="a bash script, and its arguments")
-        asked = self.parse_args(words)
+        asked, unknown = self.parse_known_args(words)
+        if unknown:
+            self.error(self._unknown(unknown, words, asked.script))
         if bool(asked.script) == bool(command):
             self.error(
                 "one script, or -- and a command, as in: "
                 f"vlmguard {self.name} -- swift sft --model …"
             )
         return asked, command
+
+    def _unknown(self, flags: Sequence[str], words: Sequence[str], script: Sequence[str]) -> str:
+        """Flags that are not ours: one of ours is meant, or they are the script's."""
+        said = f"unrecognized arguments: {shlex.join(flags)}"
+        known = list(self._option_string_actions)
+        meant = difflib.get_close_matches(flags[0].partition("=")[0], known, 1, 0.75)
+        if meant:
+            return f"{said} (did you mean {meant[0]}?)"
+        if not script:
+            return said
+        starts = "python" if script[0].endswith(".py") else "bash"
+        whole = shlex.join([starts, *words[words.index(script[0]) :]])
+        return f"{said}. If they are the script's: vlmguard {self.name} -- {whole}"
 
 
 def unreadable(name: str, error: OSError) -> NoReturn:
