@@ -138,6 +138,26 @@ def test_modules_that_all_import_each_other_are_read_once(place, tmp_path, monke
     assert len(asked) <= scripts.MOST
 
 
+def test_modules_that_cannot_have_a_name_are_not_parsed(tmp_path, monkeypatch):
+    """transformers has two thousand behind stars: a minute for one name."""
+    (tmp_path / "many").mkdir()
+    (tmp_path / "many/__init__.py").write_text("".join(f"from .m{n} import *\n" for n in range(40)))
+    for number in range(40):
+        (tmp_path / f"many/m{number}.py").write_text("class Other: ...\n")
+    (tmp_path / "many/m30.py").write_text("from many.m31 import First as Wanted\n")
+    (tmp_path / "many/m31.py").write_text("class First: ...\n")
+    asked = []
+    real = sources.parsed
+    monkeypatch.setattr(sources, "parsed", lambda name: asked.append(name) or real(name))
+    monkeypatch.syspath_prepend(tmp_path)
+    for each in (sources.module_file, sources.package, sources.find):
+        each.cache_clear()
+    found = sources.find("many", "Wanted")
+    assert (found.module, found.name) == ("many.m31", "First")
+    assert sources.find("many", "Gone") is None
+    assert set(asked) == {"many", "many.m30", "many.m31"}
+
+
 def test_a_data_file_that_is_not_here_is_named_and_the_rest_is_judged(place, tmp_path):  # noqa: F811
     place("code", "code/go.py", ENTRY)
     arguments = tmp_path / "code/ours/arguments.py"
