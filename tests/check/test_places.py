@@ -143,3 +143,22 @@ def test_an_own_loss_that_ignores_the_number_of_tokens(place, trainer, steps, to
     place("code", "code/go.py", ENTRY, trainer)
     verdict = judged(f"{LIBRARY} torchrun code/go.py --gradient_accumulation_steps {steps}")
     assert [f.code for f, _ in verdict.findings if f.code == "VG622"] == ["VG622"] * told
+
+
+@pytest.mark.parametrize("installed", [False, True])
+def test_a_package_without_an_init(place, tmp_path, monkeypatch, installed):
+    """``ours`` is a namespace package of ``ours/train``; a package that is installed comes first."""
+    place("code", "code/go.py", "")
+    home = tmp_path / "code/ours"
+    (home / "train").mkdir()
+    for file in home.glob("*.py"):
+        file.rename(home / "train" / file.name)
+    source = (home / "train/train.py").read_text()
+    (home / "train/train.py").write_text(source.replace("ours.", "ours.train."))
+    (tmp_path / "code/go.py").write_text("from ours.train.train import train\ntrain()\n")
+    if installed:
+        (tmp_path / "site/ours").mkdir(parents=True)
+        (tmp_path / "site/ours/__init__.py").touch()
+        monkeypatch.syspath_prepend(tmp_path / "site")
+    verdict = judged(f"{LIBRARY} torchrun code/go.py {FLAGS}")
+    assert verdict.state == ("cannot tell" if installed else "judged"), verdict.reason

@@ -68,10 +68,15 @@ def _beside(name: str) -> Path | None:
 
 @cached
 def _home(top: str) -> str | None:
-    """The first folder that has a top-level module of that name."""
+    """The first folder that has a top-level module of that name; of a folder without Python of its
+    own, as a namespace package is, only where no package of that name is installed."""
     has = (folder for folder in _BESIDE
            if Path(folder, f"{top}.py").is_file() or _holds(Path(folder, top)))  # fmt: skip
-    return next(has, None)
+    found = next(has, None)
+    if found is None and installed(top) is None:
+        spaces = (folder for folder in _BESIDE if any(Path(folder, top).glob("*/*.py")))
+        return next(spaces, None)
+    return found
 
 
 def _holds(folder: Path) -> bool:
