@@ -147,7 +147,7 @@ def test_an_own_loss_that_ignores_the_number_of_tokens(place, trainer, steps, to
 
 @pytest.mark.parametrize("installed", [False, True])
 def test_a_package_without_an_init(place, tmp_path, monkeypatch, installed):
-    """``ours`` is a namespace package of ``ours/train``; a package that is installed comes first."""
+    """``ours`` is a namespace package of ``ours/train``; an installed one comes first."""
     place("code", "code/go.py", "")
     home = tmp_path / "code/ours"
     (home / "train").mkdir()
