@@ -25,7 +25,7 @@ PARTS = {
     "agreement": "Ranks that agree before training",
     "step": "A steady training step",
     "ledger": "A step that the ledger watches",
-    "mends": "What each mend costs",
+    "mends": "What each remedy costs",
     "explain": "`vlmguard explain` on a large log",
 }
 LASTING = {
@@ -42,13 +42,13 @@ LASTING = {
 }
 WHERE = {
     "start": "Two environments that differ in one file: vlmguard's `.pth`, and a null control, a `.pth` of the same name that is read and does nothing.",
-    "pre_step": "Ids are lists of Python integers, as a tokenizer gives them. Placeholders are counted in the tensor that the collator makes of them; where that does not hold what the images need, row by row.",
+    "pre_step": "Ids are lists of Python integers, as a tokenizer gives them. Placeholders are counted in the tensor that the collator makes of them; if their number is not what the images need, they are counted row by row.",
     "agreement": "Each rank is a thread with a client of its own of one real TCPStore; all of them, and its server, are in one process on two cores, so the wall time is mostly theirs. The server's processor time is that of its thread. Comparing the plans at the first step costs each rank two messages more (four, if it is the first to plan so).",
     "watch": "Each tower is watched until two steps have trained it. In the first step vlmguard looks at the parameters; those without a gradient then get hooks.",
     "step": "A real Trainer on a small Qwen2-VL of random weights (11 M parameters), vlmguard switched on and off from step to step in one process; 200 steps each.",
     "ledger": "The same model, every fifth step watched (as a rule it is the first three, at most twenty for new kinds of rows, then one in a thousand). What a watched step costs does not grow with its tokens: it is held to its bar on rows of 2,048 tokens, and shown for rows of 192.",
     "mends": "The same model on CPU, one rank: what it costs there says little about a GPU, where attention and kernels weigh differently. Memory is what tensors take beyond the weights, at most.",
-    "explain": "Against `LC_ALL=C grep -aF -f PATTERNS LOG | wc -l` with the same strings, both commands whole; where `ahocorasick-rs` has no wheel the bar does not hold, and the log is of 64 MB.",
+    "explain": "Against `LC_ALL=C grep -aF -f PATTERNS LOG | wc -l` with the same strings, the whole command on both sides. Where `ahocorasick-rs` has no wheel there is no bar, and the log has 64 MB.",
 }
 
 
@@ -109,7 +109,7 @@ def _entering() -> Iterator[str]:
     """What a plain Trainer passes before its first forward."""
     now = figures.load().get(figures.NOW, {})
     yield from ("## A plain Trainer that enters", "")
-    yield "What vlmguard does when the training of a plain Trainer begins: LLaVA, tiny, two gloo ranks under DDP, rank 0. A model is *new*, or *known*: its observation lies in the cache. Processor time is of one run each, with imports, from `Trainer(…)` on."
+    yield "What vlmguard does when the training of a plain Trainer begins: LLaVA, tiny, two gloo ranks under DDP, rank 0. A model is *new*, or *known*: its observation lies in the cache. Processor time is of one run each, with imports, from `Trainer(…)` on: differences of some milliseconds mean nothing."
     yield from ("", "| what | new model | known model |", "| --- | --- | --- |")
     for name in now.get("known", {}):
         values = [now.get(kind, {}).get(name, "") for kind in ("new", "known")]
@@ -237,7 +237,7 @@ def _costs(section: dict[str, Any]) -> tuple[str, list[str]]:
             lines.append(
                 f"| {part}: {name} | {time:.2f} × | {peaks[name] / max(1, peaks[first]):.2f} × |"
             )
-    return "What each mend costs", lines
+    return "What each remedy costs", lines
 
 
 def _ranks(section: dict[str, Any]) -> tuple[str, list[str]]:

@@ -59,8 +59,9 @@ or dropped, comparisons shifted, `and` for `or`, numbers, truth values, default 
 `return None`, statements left out. Then the fast tests that run the changed line are run.
 Docstrings, words of messages, annotations and decorators are left alone.
 
-The changes below are a sample in a drawn order (seed 131), and some by hand that tests had once
-missed; those that survived were tried again after tests of single conditions were written.
+The changes below are a random sample (seed 131), and some that were made by hand since tests had
+once missed them. Those that survived were tried again after tests of single conditions had been
+added.
 """
 
 

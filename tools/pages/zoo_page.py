@@ -58,7 +58,7 @@ def _counts(records: Sequence[Record], both: Sequence[Record]) -> Iterator[str]:
     told = ", ".join(f"transformers {one} on torch {two}" for one, two in sorted(release))
     words = [answer(record) for record in both]
     missed = sum(bool(why) for record in both for why in record["held"].values())
-    yield f"{told}. **{len(both)} of {len(records)} classes ran a row of text and one with an input: {words.count('proven')} proven, {words.count('refuted')} refuted, {words.count('not tried')} not tried; of those proven, {missed} did not hold on the model itself.**"
+    yield f"{told}. **{len(both)} of {len(records)} classes ran a row of text and one with an input: {words.count('proven')} proven, {words.count('refuted')} refuted, {words.count('not tried')} not tried; of those proven, {missed} did not hold on the model itself.** The last table says why the other {len(records) - len(both)} did not run both rows."
     seconds = sorted(record["trial_s"] for record in both if record["trial_s"] is not None)
     if seconds:
         middle = seconds[len(seconds) // 2]
