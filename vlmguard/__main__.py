@@ -7,7 +7,7 @@ import sys
 
 from vlmguard.cli.main import main
 
-HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+HOME = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 
 def as_the_console_script() -> None:

@@ -167,6 +167,7 @@ def test_each_word_is_a_script(script, tmp_path, capsys):
         (("--stric", "x.sh"), "--stric (did you mean --strict?)"),
         (("--model", "x"), "unrecognized arguments: --model"),
         (("x.sh", "--model", "a b"), "the script's: vlmguard check -- bash x.sh --model 'a b'"),
+        (("--lr", "1", "x.sh"), "unrecognized arguments: --lr\n"),
         (("--strict", "x.py", "--lr", "1"), "vlmguard check -- python x.py --lr 1"),
     ],
 )

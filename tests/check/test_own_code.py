@@ -97,9 +97,6 @@ def test_a_repositorys_own_package_that_is_installed(place, tmp_path, monkeypatc
     (loop.parent / "names.py").write_text("NAMES = ()\n")
     (tmp_path / "site/whole/__init__.py").touch()
     monkeypatch.syspath_prepend(tmp_path / "site")
-    sources.look_beside(["nowhere"])
-    for each in (sources.module_file, sources.package, sources.parsed):
-        each.cache_clear()
     assert judged("python code/go.py").state == state
 
 
@@ -149,9 +146,7 @@ def test_modules_that_cannot_have_a_name_are_not_parsed(tmp_path, monkeypatch):
     asked = []
     real = sources.parsed
     monkeypatch.setattr(sources, "parsed", lambda name: asked.append(name) or real(name))
-    monkeypatch.syspath_prepend(tmp_path)
-    for each in (sources.module_file, sources.package, sources.find):
-        each.cache_clear()
+    sources.look_beside([str(tmp_path)])
     found = sources.find("many", "Wanted")
     assert (found.module, found.name) == ("many.m31", "First")
     assert sources.find("many", "Gone") is None

@@ -129,17 +129,18 @@ def _run(name: str, what: str, *command: str, tries: int = 1) -> None:
             print(f"[envs] {name}: {what}, {seconds:.0f} s so far", flush=True)
 
     threading.Thread(target=tick, daemon=True).start()
-    failed = ""
-    for number in range(tries):
-        time.sleep(AGAIN * bool(number))
-        code = subprocess.run(command, check=False, env=_environment(), cwd=HOME).returncode
-        if code == 0:
-            break
-        failed = f"[envs] {name}: {what} failed with exit code {code}"
-        print(failed, flush=True)
-    done.set()
-    if code:
-        sys.exit(failed)
+    try:
+        for left in reversed(range(tries)):
+            code = subprocess.run(command, check=False, env=_environment(), cwd=HOME).returncode
+            if code == 0:
+                break
+            failed = f"[envs] {name}: {what} failed with exit code {code}"
+            print(failed, flush=True)
+            if not left:
+                sys.exit(failed)
+            time.sleep(AGAIN)
+    finally:
+        done.set()
     print(f"[envs] {name}: {what}, done in {time.monotonic() - started:.0f} s", flush=True)
 
 

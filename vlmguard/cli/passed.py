@@ -44,7 +44,11 @@ class Parser(argparse.ArgumentParser):
         if "--" in words:
             at = words.index("--")
             words, command = words[:at], words[at + 1 :]
-        self.add_argument("script", nargs="*", help="a bash script, and its arguments")
+        self.add_argument(
+            "script",
+            nargs="*",
+            help="a bash script, a Python file or a notebook, and its arguments",
+        )
         asked, unknown = self.parse_known_args(words)
         if unknown:
             self.error(self._unknown(unknown, words, asked.script))
@@ -62,7 +66,7 @@ class Parser(argparse.ArgumentParser):
         meant = difflib.get_close_matches(flags[0].partition("=")[0], known, 1, 0.75)
         if meant:
             return f"{said} (did you mean {meant[0]}?)"
-        if not script:
+        if not script or words.index(flags[0]) < words.index(script[0]):
             return said
         starts = "python" if script[0].endswith(".py") else "bash"
         whole = shlex.join([starts, *words[words.index(script[0]) :]])

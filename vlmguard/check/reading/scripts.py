@@ -68,20 +68,21 @@ def _imported(module: str) -> Iterator[str]:
 
 def absent(module: str) -> list[str]:
     """Modules that it imports, that train by their names, and that are not on this disk."""
+    return [name for name in _trainers(module) if not sources.there(name)]
+
+
+@sources.cached
+def _trainers(module: str) -> list[str]:
+    """What it and its own modules import that trains by its name."""
     met = dict.fromkeys(name for each in followed(module) for name in _imported(each))
-    return [name for name in met if _TRAINERS.search(name) and not sources.there(name)]
+    return [name for name in met if _TRAINERS.search(name)]
 
 
 def trains(module: str) -> bool:
     """Whether a script or one of its own modules makes a trainer, or goes backward, or imports a
     module that does so and trains by its name: a repository's own, installed."""
-    return any(_says(name, _TRAINS) for name in (*followed(module), *_of_packages(module)))
-
-
-def _of_packages(module: str) -> Iterator[str]:
-    for name in dict.fromkeys(name for each in followed(module) for name in _imported(each)):
-        if _TRAINERS.search(name) and name.partition(".")[0] not in _LIBRARIES:
-            yield name
+    theirs = [name for name in _trainers(module) if name.partition(".")[0] not in _LIBRARIES]
+    return any(_TRAINS.search(sources.text(name)) for name in (*followed(module), *theirs))
 
 
 def own_loss(module: str) -> str:
@@ -101,14 +102,6 @@ def _compute_loss(node: ast.ClassDef) -> ast.FunctionDef | None:
     trainer = any("Trainer" in ast.unparse(base) for base in node.bases)
     made = (one for one in node.body if isinstance(one, ast.FunctionDef))
     return next((one for one in made if trainer and one.name == "compute_loss"), None)
-
-
-def _says(module: str, pattern: re.Pattern[str]) -> bool:
-    file = sources.module_file(module)
-    try:
-        return file is not None and bool(pattern.search(file.read_text("utf-8", "replace")))
-    except OSError:
-        return False
 
 
 def classes(module: str) -> list[sources.Class]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import io
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -120,6 +121,16 @@ def module_file(name: str) -> Path | None:
     return None
 
 
+def text(name: str) -> str:
+    """The beginning of a module's file, as far as one is read; "" where none can be."""
+    file = module_file(name)
+    try:
+        with file.open(encoding="utf-8", errors="replace") if file else io.StringIO() as opened:
+            return opened.read(LARGEST)
+    except OSError:
+        return ""
+
+
 @functools.cache
 def parsed(name: str) -> ast.Module | None:
     """A module's tree; None where there is no such file."""
@@ -199,14 +210,10 @@ def find(module: str, name: str, depth: int = 0) -> Class | None:
 def _may_have(module: str, name: str) -> bool:
     """Whether a name can come from there: it is written there, or all of a module is imported.
 
-    Most of a large library's modules are so passed by, which costs a fiftieth of parsing them.
+    So most modules of a large library are passed by: to read one costs a fiftieth of parsing it.
     """
-    file = module_file(module)
-    try:
-        text = file.read_text("utf-8", "replace") if file else ""
-    except OSError:
-        return False
-    return name in text or bool(_STAR.search(text))
+    written = text(module)
+    return name in written or bool(_STAR.search(written))
 
 
 def _imports(tree: ast.Module) -> Iterator[ast.ImportFrom]:
