@@ -16,7 +16,7 @@ from vlmguard_explain.advice.steps import case, cause, steps
 from vlmguard_explain.lazy import lazy
 from vlmguard_explain.lines.lines import Line
 from vlmguard_explain.match import classify
-from vlmguard_explain.match.catalogue import Known, Step, by_code
+from vlmguard_explain.match.catalogue import Known, Step, by_code, table
 from vlmguard_explain.run.logfacts import Facts
 from vlmguard_explain.show.headline import chinese
 from vlmguard_explain.tracebacks.event import Event, flat
@@ -38,12 +38,12 @@ def finding(code: str, run: Run | None, batch: Batch | None, failure: Failure) -
     known, facts = by_code()[code], _facts(run, batch, failure)
     every = [flags.say(step, facts) for step in steps(known, facts)]
     there = [step for step in every if not _OURSELVES.search(step)]  # it guards this run
-    advice, why = "; or ".join(there or every), cause(known, facts)
-    if chinese():
-        why = f"{known.zh}\n    {why}"
+    advice = "; or ".join(there or every)
+    why = f"{known.zh}\n    " * chinese() + cause(known, facts)
     return Finding(code, "error", why, scope="rank", advice=advice, evidence=known.evidence)
 
 
+_DID = "Explains an exception, or a line of a log, that has one of: "
 _WHICH = " It prints those of the steps below that fit, and fills in the names in capitals."
 _SPELT = ("torch", "transformers", "safetensors", "bfloat16", "target_", "train_", "static_")
 _WRAP: Any = {"width": 96, "break_long_words": False, "break_on_hyphens": False}
@@ -52,10 +52,9 @@ _WRAP: Any = {"width": 96, "break_long_words": False, "break_on_hyphens": False}
 def page(code: str) -> str:
     """The sections of a rule's page; a list where there are several examples or steps."""
     known, facts = by_code()[code], Facts()
-    signs = ", ".join(dict.fromkeys(_quoted(one.text) for one in known.patterns[:8]))
+    did = _DID + ", ".join(dict.fromkeys(_quoted(one.text) for one in known.patterns[:8])) + "."
     seen = f". vlmguard sees it beforehand by {', '.join(known.prevented)}." * bool(known.prevented)
     first = str if known.cause.startswith(_SPELT) else str.upper
-    did = f"Explains an exception, or a line of a log, that has one of: {signs}."
     sections = {
         "What it does": [did + _WHICH * (len(known.steps) > 1)],
         "Why it is bad": [first(known.cause[:1]) + known.cause[1:] + (seen or ".")],
@@ -78,10 +77,11 @@ def _quoted(text: str) -> str:
 
 
 def _step(step: Step, facts: Facts) -> str:
-    """A step, the words of a failure that it is for, and what it costs."""
-    where = " or ".join(map(_quoted, step.when[:2]))
-    change = f"where the log says {where}: " * bool(where) + flags.say(step, facts)
-    return f"{change} (cost: {step.cost})" if step.cost else change
+    """A step, when it is said, and what it costs."""
+    where = [f"the log says {' or '.join(map(_quoted, step.when[:2]))}"] * bool(step.when)
+    told = " and ".join([*where, *filter(None, map(table("conditions").get, step.run))])
+    cost = f" (cost: {step.cost})" * bool(step.cost)
+    return f"if {told}: " * bool(told) + flags.say(step, facts) + cost
 
 
 def _classified(failure: Failure) -> Known | None:

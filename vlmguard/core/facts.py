@@ -89,13 +89,14 @@ class Run:
             "transformers" (a plain Trainer), "accelerate" (a loop), "torch" (a loop under DDP).
         releases: distribution name → version string, of what is imported.
         phase: "train"; "eval" for an evaluation or prediction without a training.
-        strategy: how the model will be distributed.
+        strategy: how the model will be distributed; one of the words of `Strategy`.
         world: number of processes.
         rank: this process's number, from 0.
         tuning: "full", "lora", … in the framework's own word.
         checkpointing: the effective gradient checkpointing.
         towers: the parts of the model; () where they are not known.
-        forwards: forward passes that need a gradient, before one backward.
+        forwards: how many forward passes with gradients precede one backward; 2 in a loss that
+            runs the model twice, such as DPO's.
         generates: whether the trainer generates between its training steps (GRPO and kin, an
             evaluation) in a framework where that was seen to go wrong.
         samples: whether the model itself writes what it trains on (GRPO and kin), in a framework
@@ -110,17 +111,19 @@ class Run:
             data are known to hold rows with and without media).
         unused_in_training: as ``may_be_unused``, in training steps alone; None if it is the same.
         never_used: trainable parameters that no kind of row uses, by name.
-        cut_off: kinds of towers that train and run, and none of whose parameters gets a gradient:
-            these are not in ``never_used``.
-        text_skips: trainable parameters of the language model that a row of text alone skips.
-        dropped: trainable parameters that a row with media gives a gradient, and gives none under
-            the checkpointing that will run.
+        cut_off: kinds of towers that train and run, and of which no parameter gets a gradient.
+            Their parameters are not in ``never_used``.
+        text_skips: trainable parameters of the language model that a row without media does not
+            use.
+        dropped: trainable parameters that get a gradient from a row with media without
+            checkpointing, and none with the checkpointing that will run.
         per_image: modules of image towers that run more often the more images a batch has.
-        media_apart: some ranks will have an image and a video where others have one of them, and a
-            tower runs once for each.
-        experts: where experts lie that ZeRO-3 gathers one by one; "" where there are none.
+        media_apart: whether some ranks will have both an image and a video in a step in which
+            others have only one of them, and a tower runs once for each.
+        experts: the name of a module with experts that ZeRO-3 gathers one by one; "" if there is
+            none.
         can_pad: whether a blank input can run the towers in a forward that has none.
-        pads: whether it will.
+        pads: whether such a blank input will be run.
         cannot_pad: why there can be no blank input.
         overscaled: how many times too large each step's gradient will be; 1 if it is right. The
             trainer passes the number of tokens, and the model's loss does not divide by it.
@@ -128,7 +131,7 @@ class Run:
             that transformers records while blocks run.
         find_unused: DDP's effective ``find_unused_parameters``; None without DDP.
         static_graph: DDP's effective ``static_graph``; None without DDP.
-        compiled: whether torch.compile has a part of the model, or will get it.
+        compiled: whether a part of the model is compiled by torch.compile, or will be.
         unfrozen: trainable parameter tensors that the freeze policy names (none: it is obeyed).
         unfrozen_example: one of their names.
         freeze: the freeze policy, as settings state it.
@@ -290,7 +293,8 @@ class Gradients:
             "no_grad" (it ran with gradients switched off), "dropped" (its output needed one, and
             none came).
         steps: how many steps said so.
-        tried: whether this is the dry step that the user asked for, and no step of the run.
+        tried: whether this was seen in the dry step that the user asked for, not in a step of the
+            run.
         by_design: names that this model family never trains.
         stale: towers that no gradient reached now and some gradient reached in an earlier step.
     """

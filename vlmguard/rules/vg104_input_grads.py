@@ -1,18 +1,18 @@
 """Reentrant checkpointing of blocks whose input carries no gradient.
 
 What it does
-    Fires where a tower holds trainable adapters, runs under reentrant checkpointing, and
-    its first block's input does not require a gradient. And where a small copy of the model,
-    checkpointed so, gives parameters no gradient that have one without: blocks that are called
-    with keywords alone (Llama4's vision tower).
+    Fires if a tower holds trainable adapters, runs under reentrant checkpointing, and its first
+    block's input does not require a gradient. It also fires if parameters of a small copy of the
+    model get a gradient without checkpointing and none with it. This happens to blocks that are
+    called with keyword arguments only, as in Llama4's vision tower.
 
 Why it is bad
-    A reentrant block none of whose inputs requires a gradient gives an output that requires
-    none: what trains in it never moves, and torch says so once, in a warning. Of Llama4, 37 of
-    41 tensors of the vision tower get no gradient, and the run ends with exit 0.
+    If no input of a reentrant block requires a gradient, its output requires none either. The
+    parameters in the block are then never updated. torch says so once, in a warning. In Llama4,
+    37 of 41 tensors of the vision tower get no gradient, and the run ends with exit 0.
 
 When it is wrong
-    A frozen tower is meant to carry no gradient: the rule is silent there.
+    A frozen tower needs no gradient: the rule is silent there.
 
 Example
     LoRA on the vision tower with input gradients only on the text embeddings

@@ -4,20 +4,21 @@ What it does
     Fires if a batch without an image does not run a module that other ranks run. Under DDP and
     ZeRO-1/2 only modules that train count. Under ZeRO-3 and FSDP a frozen tower counts too, and
     evaluation as well. It is an error if the data hold both kinds of rows, or if something that
-    trains is never used at all; else a note. Under ZeRO-3 and FSDP it also fires if a tower runs
-    once for images and once for videos, and some batches hold both and others one. It stops a
-    rank if its blank input fails and that of other ranks does not.
+    trains is never used at all; otherwise it is a note. Under ZeRO-3 and FSDP it also fires if a
+    tower runs once for images and once for videos, and some batches hold both and others only
+    one of them. If the blank input fails on one rank and not on the others, that rank is stopped.
 
 Why it is bad
-    The ranks wait for each other's collective for ever, or crash in one that does not match.
-    Under DDP also in one process, at the step after: `Expected to have finished reduction`.
+    The ranks start different collectives. They wait for each other for ever, or crash because the
+    collectives do not match. Under DDP one process is enough: its next step fails with `Expected
+    to have finished reduction`.
 
 When it is wrong
-    If all batches have images, nothing breaks. Looking for unused parameters then costs a walk of
-    the graph per step. It changes no bit in one or two ranks, but changes rounding in more ranks.
-    There the setting is left alone until the rows are known, and so it is in a compiled model,
-    and where a loss of your own may call the model twice before a backward. A blank input is
-    run only in a forward that has no input of that kind.
+    If all batches have images, nothing breaks. find_unused_parameters then only costs a walk of
+    the graph in each step. With one or two ranks it changes no bit, with more it changes
+    rounding. So with three or more ranks it is set only if the rows are known to need it. The
+    same holds for a compiled model, and for a loss that may call the model twice before a
+    backward. A blank input is run only in a forward that has no input of that kind.
 
 Example
     Qwen3-VL, full, vision and aligner train, rows with and without images, plain DDP; LLaVA,
@@ -25,10 +26,10 @@ Example
 
 Use instead
     DDP: find_unused_parameters. ZeRO and FSDP: a blank image in batches without one, or
-    batches of one kind on all ranks; not where a tower trains under ZeRO-3, which applies its
-    last gradient again in a step of text alone (VG108). Towers that are not meant to train
-    can be frozen under ZeRO-1/2. Under ZeRO-3 and FSDP that does not help: they gather frozen
-    weights as well.
+    batches of one kind on all ranks. The second way is wrong if a tower trains under ZeRO-3: in
+    a step of text, ZeRO-3 applies the tower's last gradient again (VG108). Towers that are not
+    meant to train can be frozen under ZeRO-1/2. Under ZeRO-3 and FSDP freezing does not help:
+    they gather frozen weights as well.
 
 Evidence
     deepspeedai/DeepSpeed#7170, huggingface/transformers#37186,

@@ -1,10 +1,11 @@
 """A tower that runs once per image, where each run of it gathers weights.
 
 What it does
-    Says once that all ranks must hold the same number of images, if a tower under ZeRO-3 or FSDP
-    was observed to run once more for each further image. Stops the run in the first forward in
-    which two ranks call the tower a different number of times, if each call gathers weights. Each
-    rank writes its calls into the rendezvous store, and waits for no other rank.
+    Before the first step, vlmguard counts on a small copy how often a tower runs. If it runs once
+    for each image under ZeRO-3 or FSDP, a note says that all ranks need the same number of
+    images. If each call gathers weights, each rank also writes its number of calls into the
+    rendezvous store. The run is stopped in the first forward in which two ranks differ. No rank
+    waits for another one to do so.
 
 Why it is bad
     Each call of the tower gathers its weights from all ranks. A rank with two images gathers
@@ -12,10 +13,11 @@ Why it is bad
     is one call, so a batch of text goes with batches of one image only.
 
 When it is wrong
-    If all batches hold the same number of images. Weights that ZeRO-3 keeps on every rank
-    (below stage3_param_persistence_threshold), and a tower that FSDP did not wrap by itself,
-    are not gathered at each call: then nothing waits, and nothing is compared. Without a store
-    (torchrun's, or that of init_process_group) nothing is compared either.
+    If all batches hold the same number of images, nothing breaks. Some weights are not gathered at
+    each call: those that ZeRO-3 keeps on every rank (below stage3_param_persistence_threshold),
+    and those of a tower that FSDP did not wrap by itself. Then no rank waits, and nothing is
+    compared. Without a store (torchrun's, or that of init_process_group) nothing is compared
+    either.
 
 Example
     MiniCPM-V's merger, ZeRO-3, rows with one and with two images
@@ -26,8 +28,7 @@ Use instead
 
 Evidence
     Own measurement: a Qwen2-VL whose tower takes images apart, ZeRO-3, deepspeed 0.19.8, 2 gloo
-    ranks on CPU, torch 2.13.0. Of FSDP it is read from how it gathers; the number of calls is
-    observed on a tiny copy.
+    ranks on CPU, torch 2.13.0. For FSDP this was not run: it follows from how FSDP gathers.
 """
 
 from __future__ import annotations

@@ -8,8 +8,9 @@ Why it is bad
     "'NoneType' object is not iterable".
 
 When it is wrong
-    A row without media whose text holds the placeholder's spelling is tokenised as one too, and
-    is right as text: the rule is silent unless the row names media of its own.
+    The text of a row without media may spell out a placeholder, for example `<image>`. The
+    tokenizer makes a placeholder token of it, and yet the row is right as text. So the rule is
+    silent unless the row names an image, a video or an audio of its own.
 
 Example
     a collator that drops pixel_values

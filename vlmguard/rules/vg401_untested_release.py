@@ -1,22 +1,23 @@
 """A release that the compatibility tables do not hold.
 
 What it does
-    Names torch, deepspeed, transformers or peft releases beyond those that were run, releases
-    between two that were run and disagree, and tables that cannot be read. A warning where the
-    verdict hangs on it, a note where another measured case answers.
+    Names releases of torch, deepspeed, transformers or peft that are newer or older than those
+    that we ran. It also names a release between two that we ran and that gave different verdicts,
+    and tables that cannot be read. It is a warning if the verdict for this run depends on that
+    release, otherwise a note.
 
 Why it is bad
-    A default or a verdict may have changed; the nearest release's verdict is applied.
+    A default or a verdict may have changed. vlmguard uses the verdict of the nearest release.
 
 When it is wrong
-    Nothing is known to be wrong. VG401=error stops such runs, VG401=off is silent; the nearest
-    verdict is applied either way.
+    Nothing is known to be wrong with the run. VG401=error stops such runs, VG401=off is silent.
+    Unless the run is stopped, the verdict of the nearest release is used.
 
 Example
     a torch released last week
 
 Use instead
-    `vlmguard doctor` shows the verdict here, docs/compatibility.md what was run.
+    `vlmguard doctor` shows the verdict for your releases. docs/compatibility.md shows what was run.
 
 Evidence
     compat/verdicts.toml and compat/choice.toml.

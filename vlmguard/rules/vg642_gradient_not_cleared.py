@@ -1,9 +1,9 @@
 """A gradient of an earlier step is still there when the next one is added.
 
 What it does
-    Keeps two sums for each tensor: of what came since its gradient was None, and of what came
-    since the last step. It speaks if the optimizer gets the first, and parts were added on
-    both sides of a step. It says since which step.
+    Keeps two sums for each tensor: of the gradients that were added since it had none, and of
+    those that were added since the last step. The rule warns if the optimizer gets the first sum
+    although a step lies between its parts. It says since which step.
 
 Why it is bad
     Each update repeats the earlier ones: after ten steps the gradient is the sum of ten.

@@ -1,33 +1,33 @@
-"""A text-only batch while a tower that only images use trains under Gemini or low-level ZeRO.
+"""A batch of text under Gemini or low-level ZeRO, while a tower that only images use trains.
 
 What it does
-    Fires before forward on a batch without an image. Where the model's class, observed on a
-    tiny copy, stays the same with it, a blank image runs inside the model's own forward and
-    the batch is left as it is. Else a dummy image without labels completes the batch in the
-    data, but only where that changes nothing: for Qwen-VL and LLaVA, which are known, and
-    where three forwards on the plain model, before boost, showed it.
+    Fires before forward on a batch without an image. vlmguard first tries a blank image on a tiny
+    copy of the model. If the result stays the same, the blank image runs inside the model's
+    own forward and the batch is left as it is. Otherwise a dummy image without labels is added
+    to the batch. This is done only if it changes nothing: for Qwen-VL and LLaVA, which are known,
+    and for models in which three forwards before boost showed it.
 
 Why it is bad
     Under Gemini a chunk whose parameters got no gradient still holds their weights. With
-    max_norm > 0 the step asserts (`assert grad_chunk.l2_norm is not None`); with max_norm = 0
-    the weights are taken for gradients and every vision weight moves towards zero, silently;
-    a chunk shared with the text ends in `ZERO DDP error`; ranks that differ hang. Low-level
-    ZeRO is hurt only where ranks differ.
-    A frozen tower hangs too, where ranks differ: Gemini decides by the number of operations
-    since the forward began, as its first iteration had them, which chunks it lets go of. A rank
-    with an image counts more of them, and gathers at other places than a rank without. Where no
-    blank can be made (or one alone: a tower checkpointed with reentry cannot run twice in a
-    forward), ranks tell each other through the rendezvous store how often their batch runs the
-    towers; where they part the run is stopped before it waits.
+    max_norm > 0 the step fails: `assert grad_chunk.l2_norm is not None`. With max_norm = 0 the
+    weights are used as gradients, and every vision weight moves towards zero without an error.
+    A chunk that holds both text and vision parameters raises `ZERO DDP error`. If only some
+    ranks have an image, they hang. Low-level ZeRO breaks only in this last case.
+    A frozen tower also hangs if only some ranks have an image. Gemini releases chunks after a
+    number of operations, which it counted in its first iteration. A rank with an image runs more
+    operations, and gathers chunks at other places than a rank without one.
+    Some models take no blank image, or only one: a tower under reentrant checkpointing cannot run
+    twice in one forward. Then each rank writes into the rendezvous store how often its batch runs
+    the towers. If the ranks differ, the run is stopped before it hangs.
 
 When it is wrong
-    In one process a frozen tower breaks nothing, nor does text after an image in one accumulation
-    window where the tower has its own chunks: the rule is silent. A blank image's gradient is
-    zero, but Adam's momentum and weight decay still move the tower; only freezing stops it.
-    Under low-level ZeRO a step in which all ranks have text would leave the tower alone; it gets
-    the blank too, since no rank knows the others' batches.
-    A model that nothing is known of may run its towers on a dummy of its own, or take images
-    under another name: it is not stopped here. VG303 looks at what its forward used.
+    The rule is silent in two cases that break nothing: a frozen tower in one process, and text
+    after an image in one accumulation window if the tower has its own chunks. A blank image's
+    gradient is zero, but Adam's momentum and weight decay still move the tower. Only freezing
+    stops that. Under low-level ZeRO a step in which all ranks have text needs no blank image. It
+    gets one all the same, since no rank knows the batches of the others.
+    An unknown model may run its towers on a dummy of its own, or take images under another name.
+    It is not stopped here. VG303 looks at what its forward used.
 
 Example
     Qwen2-VL, GeminiPlugin(max_norm=1.0), data that mix image and text rows

@@ -48,7 +48,7 @@ def headline(answer: Answer) -> str:
 def first(answer: Answer, width: int) -> list[str]:
     """The headline with the place, on one line; in Chinese, too, where that is asked for."""
     said, at = headline(answer), place(answer)
-    at = f" at {at[-width // 2 :]}" if at else ""
+    at = f" at {'…' * (len(at) > width // 2)}{at[-width // 2 :]}" if at else ""
     said = said if len(said) + len(at) <= width else f"{said[: width - len(at) - 2]} …"
     zh = answer.known.zh if answer.known is not None else _T.zh[answer.verdict]
     return [f"{said}{at}", *([zh] if chinese() else [])]
