@@ -1,6 +1,8 @@
-"""Which experts ZeRO-3 gathers one by one."""
+"""Which experts ZeRO-3 gathers one by one, and which break its order of modules."""
 
 from __future__ import annotations
+
+from types import SimpleNamespace
 
 import torch
 from torch import nn
@@ -39,3 +41,38 @@ def test_those_that_are_gathered_together():
     leaf = Block()
     leaf._z3_leaf = True
     assert experts.alone(model(leaf)) == ""
+
+
+class Looped(Fused):
+    """Calls its activation once for each expert that was chosen."""
+
+    def __init__(self, way=None):
+        super().__init__()
+        self.experts.act = nn.SiLU()
+        if way:
+            self.experts.config = SimpleNamespace(_experts_implementation=way)
+
+
+def test_experts_that_call_a_module_as_often_as_rows_choose():
+    for way in (None, "eager"):
+        block = Looped(way)
+        assert list(experts.looped(model(block))) == [block.experts]
+
+
+def test_experts_that_are_called_once():
+    assert not list(experts.looped(model(Looped("grouped_mm"))))
+    assert not list(experts.looped(model(Fused())))  # nothing inside
+    assert not list(experts.looped(model(Block())))
+    projecting = Looped()
+    projecting.experts.gate = nn.Linear(2, 2)  # weights of its own: ZeRO-3 has to see it
+    assert not list(experts.looped(model(projecting)))
+
+
+def test_a_leaf_is_made_and_unmade():
+    block = Looped()
+    undo = experts.make_leaf(block.experts)
+    assert block.experts._z3_leaf
+    assert not list(experts.looped(model(block)))
+    undo()
+    assert not hasattr(block.experts, "_z3_leaf")
+    undo()

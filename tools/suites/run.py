@@ -159,7 +159,9 @@ def site() -> None:
     if not there.exists():
         wanted = (
             "pytest iniconfig pluggy packaging pygments parameterized num2words docopt "
-            "optuna colorlog sqlalchemy alembic mako markupsafe greenlet"
+            "optuna colorlog sqlalchemy alembic mako markupsafe greenlet requests urllib3 idna "
+            "certifi charset-normalizer aiohttp aiosignal attrs frozenlist multidict yarl "
+            "propcache aiohappyeyeballs"
         ).split()
         install = [envs.program("dev"), "-m", "pip", "install", "-q", "--no-deps", "--target"]
         subprocess.run([*install, str(there), *wanted], check=True)

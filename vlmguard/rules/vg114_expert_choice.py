@@ -12,7 +12,9 @@ Why it is bad
 When it is wrong
     Silent for fused experts (all in one tensor, as in transformers 5) and for DeepSpeed's leaf
     modules, which are gathered whole. Older classes call every expert in every forward, with no
-    tokens where none chose it: nothing waits there.
+    tokens where none chose it: nothing waits there. With experts_implementation="eager", fused
+    experts call their activation once for each chosen expert, and ZeRO-3 notes these calls. If
+    vlmguard runs a blank input (VG106), it makes such experts leaf modules.
 
 Example
     Qwen3-VL-MoE of transformers 4, ZeRO-3, without leaf modules

@@ -1,8 +1,9 @@
-"""Experts that are modules of their own: which, and whether DeepSpeed gathers them together."""
+"""Experts under ZeRO-3: which are gathered one by one, and which to gather as one leaf module."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -33,3 +34,34 @@ def alone(model: torch.nn.Module, leaves: Iterable[str] = ()) -> str:
 def _is_list_of_experts(path: str, module: Any) -> bool:
     is_list = isinstance(module, torch.nn.ModuleList) and len(module) > 1
     return is_list and path.rpartition(".")[2] == "experts"
+
+
+def looped(model: torch.nn.Module) -> Iterator[torch.nn.Module]:
+    """Fused experts that call a module without weights once for each expert that a row chose.
+
+    ZeRO-3 notes the order of all modules, those without weights too, and gathers ahead as long as
+    it is kept. So ranks whose rows choose another number of experts gather at other places. As
+    DeepSpeed's leaf modules, fused experts are noted as one module. Read in DeepSpeed 0.19.8 and
+    transformers 5.19 (``experts_implementation="eager"``).
+    """
+    for module in model.modules():
+        fused = any(weight.dim() == 3 for weight in module.parameters(recurse=False))
+        inside = [each for each in module.modules() if each is not module]
+        bare = inside and not any(True for each in inside for _ in each.parameters(recurse=False))
+        way = getattr(getattr(module, "config", None), "_experts_implementation", None)
+        if fused and bare and way in (None, "eager") and not getattr(module, _LEAF, False):
+            yield module
+
+
+def make_leaf(module: torch.nn.Module) -> Callable[[], None]:
+    """Have DeepSpeed take ``module`` for one, when it wraps the model. The answer undoes that, and
+    does not hold the module."""
+    setattr(module, _LEAF, True)
+    held = weakref.ref(module)
+
+    def undo() -> None:
+        there = held()
+        if there is not None:
+            vars(there).pop(_LEAF, None)
+
+    return undo

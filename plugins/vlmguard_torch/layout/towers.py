@@ -24,6 +24,7 @@ ALIGNER = frozenset({
     "aligner", "align", "bridge", "modality_projection", "embed_vision", "embed_audio",
     "audio_projection_layer", "audio_projector", "mlp1", "qformer", "resampler", "resampler_model",
     "vision_resampler", "language_projection", "image_to_text_projection",
+    "visual_embeddings_table",
 })  # fmt: skip
 _WORDS = {"vision": VISION, "audio": AUDIO, "aligner": ALIGNER}
 _LANGUAGE = frozenset({"language_model", "text_model", "llm", "decoder", "lm_head", "talker"})

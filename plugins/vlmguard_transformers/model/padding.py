@@ -7,7 +7,9 @@ from typing import Any
 
 from vlmguard.core import runstate
 from vlmguard.core.facts import PARTITIONED
+from vlmguard.core.runstate import RunState
 from vlmguard.runtime import report
+from vlmguard_torch.layout import experts
 from vlmguard_torch.transaction import Transaction
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.model import observation
@@ -62,6 +64,8 @@ def install(read: Reading, transaction: Transaction) -> None:
         handles.append(handle)
         transaction.did(lambda h=handle: (h.close(), handles.remove(h)))
         state.at_close(handle.close)
+    if read.strategy == "zero3":
+        _gather_experts_whole(found, state, transaction)
     if (why := neutral.untried(read.trainer.model, facts, wanted)) and report.rank() == 0:
         report.line(
             f"the blank input could not be tried on a small copy of the model ({why}): it is made "
@@ -70,6 +74,15 @@ def install(read: Reading, transaction: Transaction) -> None:
     transaction.did(
         lambda: None, "a forward that lacks media runs the towers on a blank input", "blank"
     )
+
+
+def _gather_experts_whole(models: list[Any], state: RunState, transaction: Transaction) -> None:
+    """With the blank, ZeRO-3 meets the same modules in every step, so it gathers ahead. Experts
+    that are called as often as rows choose would end that on one rank alone: a hang."""
+    for module in (each for model in models for each in experts.looped(model)):
+        undo = experts.make_leaf(module)
+        transaction.did(undo, "fused experts are leaf modules of ZeRO-3", "blank")
+        state.at_close(undo)
 
 
 def _say(text: str) -> None:
