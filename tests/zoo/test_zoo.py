@@ -71,6 +71,15 @@ def test_no_class_is_called_proven_that_misses_a_tensor():
     assert all(told["blanks"] for told in both)
 
 
-def test_no_real_run_was_broken():
-    broken = [key for key, told in runs.load().items() if told.get("on", {})["verdict"] == "broken"]
-    assert broken == []
+def test_a_broken_real_run_has_its_reason_on_the_page():
+    ran = {key: told["on"]["verdict"] for key, told in runs.load().items() if "on" in told}
+    broken = {zoo_page.name(key) for key, verdict in ran.items() if verdict == "broken"}
+    assert broken <= set(zoo_page.WHY)
+    assert set(zoo_page.WHY) <= broken, "a reason whose cell is right by now"
+
+
+def test_no_run_that_is_right_without_was_broken():
+    told = [each for each in runs.load().values() if "on" in each]
+    sides = [(each["off"]["verdict"], each["on"]["verdict"]) for each in told]
+    assert len(sides) > 70
+    assert ("right", "broken") not in sides

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -106,13 +106,18 @@ WHY = {
 """What is known of a class whose cell is not right."""
 
 
+def name(cell: str) -> str:
+    """A cell's class, without its ForConditionalGeneration."""
+    return cell.removeprefix(runs.PREFIX).partition("For")[0]
+
+
 def _broken(kept: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Each class that has a broken cell, with what is known of it."""
-    names = {key.removeprefix(runs.PREFIX).partition("For")[0] for key, told in kept.items()
-             if (told.get("on") or {}).get("verdict") == "broken"}  # fmt: skip
+    sides = {key: told.get("on") or {} for key, told in kept.items()}
+    names = {name(key) for key, on in sides.items() if on.get("verdict") == "broken"}
     if names:
         yield "**broken**: the run is not right with vlmguard either.\n"
-        yield from (f"- {name}: {WHY.get(name, 'not examined.')}" for name in sorted(names))
+        yield from (f"- {each}: {WHY.get(each, 'not examined.')}" for each in sorted(names))
         yield ""
 
 
