@@ -10,7 +10,7 @@ from typing import Any
 
 from tools.zoo import runs
 from tools.zoo.campaign import ran
-from tools.zoo.configs import NO_TEXT_ROW
+from tools.zoo.configs import NO_TEXT_ROW, SMALLER
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = DOCS / "zoo.md"
@@ -59,6 +59,9 @@ def _counts(records: Sequence[Record], both: Sequence[Record]) -> Iterator[str]:
     words = [answer(record) for record in both]
     missed = sum(bool(why) for record in both for why in record["held"].values())
     yield f"{told}. **{len(both)} of {len(records)} classes ran a row of text and one with an input: {words.count('proven')} proven, {words.count('refuted')} refuted, {words.count('not tried')} not tried; of those proven, {missed} did not hold on the model itself.** The last table says why the other {len(records) - len(both)} did not run both rows."
+    small = [record["class"] for record in both if record["class"] in SMALLER]
+    if small:
+        yield f"\nThe towers of {', '.join(small)} are smaller here than any released: vlmguard makes no copy with more than 150 million weights, and leaves a user's model of these classes unobserved."
     seconds = sorted(record["trial_s"] for record in both if record["trial_s"] is not None)
     if seconds:
         middle = seconds[len(seconds) // 2]
@@ -170,7 +173,7 @@ def _others(rest: Sequence[Record]) -> Iterator[str]:
             (why for why in (record.get("rows") or {}).values() if why), ""
         )
         if record["class"] in NO_TEXT_ROW:
-            why = "its forward asks for an image in every row: no ranks differ"
+            why = "its forward asks for an image or a sound in every row: no ranks differ"
         yield f"| {record['class']} | {record['answer']}: {_escaped(why)} |"
 
 

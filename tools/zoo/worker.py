@@ -36,7 +36,7 @@ def told_of(name: str) -> dict[str, Any]:
         return {"class": name, "answer": "no such class"}
     try:
         torch.manual_seed(0)
-        model = measure.tiny(kind, shrink(configs.config(kind)).config, record.NO_LIMIT)
+        model = _made(kind)
     except Exception as error:
         return {"class": name, "answer": "not made", "why": reason(error)}
     if not towers.seeing(model) and not neutral._single(model, None):
@@ -59,6 +59,19 @@ def told_of(name: str) -> dict[str, Any]:
         "observed_s": round(middle - begun, 2) if plain else None,
         "trial_s": round(time.thread_time() - middle - (middle - begun), 2) if plain else None,
     }
+
+
+def _made(kind: Any) -> Any:
+    """The tiny model. As in `measure.cut_or_whole`, one that does not stand a cut has all layers;
+    the first reason is the one told."""
+    config = configs.config(kind)
+    try:
+        return measure.tiny(kind, shrink(config).config, record.NO_LIMIT)
+    except Exception as error:
+        try:
+            return measure.tiny(kind, shrink(config, measure.ALL_LAYERS).config, record.NO_LIMIT)
+        except Exception:
+            raise error from None
 
 
 def _held(model: Any, facts: Observed, kind: str) -> str:
