@@ -122,7 +122,8 @@ def test_no_step_pastes_what_a_stranger_wrote(known):
     facts = Facts(message=words, model=HOSTILE, fields={"output_dir": HOSTILE, "dataset": HOSTILE})
     for step in steps(known, facts):
         said = flags.say(step, facts)
-        assert "reboot" not in said.replace("sudo reboot", "") or "'" in said
+        for typed in re.findall("`([^`]*)`", flags.marked(step, facts).replace("sudo reboot", "")):
+            assert "reboot" not in typed or "reboot" not in shlex.split(typed), "a word of its own"
         assert not re.search(r"[\x00-\x08\x1b]", said)
         assert "hf_abcdefghijklmnopqrstuv" not in said
     assert cause(known, facts)

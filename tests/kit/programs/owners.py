@@ -238,6 +238,25 @@ def own_accelerator() -> Any:
     return done(trainer(OwnAccelerator))
 
 
+class ReplacesParameters(TrainerCallback):
+    """Gives the tower new parameters, and the optimizer with them, when training begins."""
+
+    def on_train_begin(self, args, state, control, model=None, optimizer=None, **kwargs):
+        new = {}
+        for name, module in model.named_modules():
+            if "vision" in name:
+                for own, old in list(module.named_parameters(recurse=False)):
+                    new[id(old)] = torch.nn.Parameter(old.detach().clone())
+                    setattr(module, own, new[id(old)])
+        for group in optimizer.param_groups:
+            group["params"] = [new.get(id(old), old) for old in group["params"]]
+
+
+@scene
+def replaced_parameters() -> Any:
+    return done(trainer(callbacks=[ReplacesParameters()]))
+
+
 # A second life
 
 
