@@ -59,6 +59,14 @@ def test_experts_that_call_a_module_as_often_as_rows_choose():
         assert list(experts.looped(model(block))) == [block.experts]
 
 
+def test_experts_that_zero3_has_partitioned():
+    """ZeRO-3 leaves an empty tensor of one dimension, and its shape in ``ds_shape``."""
+    block = Looped()
+    block.experts.weight.ds_shape = block.experts.weight.shape
+    block.experts.weight.data = torch.empty(0)
+    assert list(experts.looped(model(block))) == [block.experts]
+
+
 def test_experts_that_are_called_once():
     assert not list(experts.looped(model(Looped("grouped_mm"))))
     assert not list(experts.looped(model(Fused())))  # nothing inside

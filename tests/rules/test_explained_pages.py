@@ -33,7 +33,7 @@ def test_a_bare_number_is_a_rank_only_beside_0(tmp_path: Path, beside: tuple[str
     assert found["17.log"] == rank
 
 
-LEAF = """  File "/work/modeling_qwen.py", line 657, in forward
+LEAF = """  File "/job/modeling_qwen.py", line 657, in forward
     hidden_states[i][a + 1 : b] = images[idx]
 RuntimeError: a view of a leaf Variable that requires grad is being used in an in-place operation.
 """
@@ -47,7 +47,7 @@ def test_the_step_names_the_tensor_that_the_failing_line_writes_into(tmp_path: P
 
 
 def test_a_place_that_was_cut_says_so(tmp_path: Path, capsys):
-    (tmp_path / "run.log").write_text(LEAF.replace("/work", "/work" + "/deep" * 60))
+    (tmp_path / "run.log").write_text(LEAF.replace("/job", "/job" + "/deep" * 60))
     main([str(tmp_path / "run.log")])
     answer = capsys.readouterr().out
     assert " at …" in answer.splitlines()[0]

@@ -107,10 +107,10 @@ def _source(path: Path) -> Source:
     for before, part in itertools.pairwise(path.parts):
         if match := _P.attempt.match(before):
             attempt, rank = int(match[1]), int(part) if part.isdecimal() else None
-    name = _P.rank.search(path.name) or _P.of_rank.fullmatch(path.parent.name)
-    zero = not name or name[1] or path.with_name(f"0{path.name[name.end(2) :]}").exists()
-    if rank is None and name and zero:
-        rank = int(name[name.lastindex or 1])  # 17.log is rank 17 only beside 0.log
+    found = _P.rank.search(path.name) or _P.of_rank.fullmatch(path.parent.name)
+    if rank is None and found:  # 17.log is rank 17 only beside 0.log
+        told = found[1] or path.with_name(f"0{path.name[found.end(2) :]}").exists()
+        rank = int(found[found.lastindex or 1]) if told else None
     return Source(str(path), path, rank, attempt)
 
 

@@ -45,11 +45,13 @@ def looped(model: torch.nn.Module) -> Iterator[torch.nn.Module]:
     transformers 5.19 (``experts_implementation="eager"``).
     """
     for module in model.modules():
-        fused = any(weight.dim() == 3 for weight in module.parameters(recurse=False))
-        inside = [each for each in module.modules() if each is not module]
-        bare = inside and not any(True for each in inside for _ in each.parameters(recurse=False))
+        own = list(module.parameters(recurse=False))
+        fused = any(len(getattr(weight, "ds_shape", weight.shape)) == 3 for weight in own)
+        if not fused or getattr(module, _LEAF, False):
+            continue
+        calls_bare = any(module.children()) and len(list(module.parameters())) == len(own)
         way = getattr(getattr(module, "config", None), "_experts_implementation", None)
-        if fused and bare and way in (None, "eager") and not getattr(module, _LEAF, False):
+        if calls_bare and way in (None, "eager"):
             yield module
 
 
