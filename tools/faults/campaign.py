@@ -40,8 +40,8 @@ RESULTS = HERE / "results.jsonl"
 LIMIT = 400.0
 """Seconds that a run may take on a busy machine; one that stands still is told long before."""
 KINDS = ("raises", "sleeps", "a word", "a number", "nothing", "a list", "an object")
-RANKS = ((0, 1), (1,))
-"""On all ranks, or on one alone: then the others must not wait for it for ever."""
+ALL = (0, 1)
+"""A function fails on all ranks, or on one alone: then the other must not wait for it for ever."""
 Answer = dict[str, Any]
 
 
@@ -99,7 +99,7 @@ class Warm:
         before: str = "", also: Sequence[str] = (), **environment: str,
     ) -> Answer:  # fmt: skip
         """One run; ``reached`` of the answer are the functions that it was seen to call, or the
-        one that was upset, ``codes`` what was found."""
+        one that was upset, each with the ranks that called it, ``codes`` what was found."""
         folder = Path(tempfile.mkdtemp(prefix="job-", dir=self.home))
         try:
             for each in ("home", "work", "tmp", "report"):
@@ -111,7 +111,6 @@ class Warm:
                 "TMPDIR": str(folder / "tmp"),
                 "VLMGUARD_TEST_CAPTURE": str(folder / "capture"),
                 "VLMGUARD_REPORT": str(folder / "report" / "findings.jsonl"),
-                "VLMGUARD_TEST_REACHED": str(folder / "reached"),
                 **scenario.environment,
                 **environment,
             }
@@ -121,8 +120,7 @@ class Warm:
                 "fault": [fault.kind, fault.target, fault.ranks] if fault else None,
             }  # fmt: skip
             answer: Answer = self._ask(job)
-            reached = folder / "reached"
-            answer["reached"] = sorted(set(reached.read_text().split())) if reached.exists() else []
+            answer["reached"] = _reached(folder)
             answer["codes"] = _codes(folder / "report")
             answer["guarded"] = bool(_records(folder / "report", "header"))
             loaded = folder / "modules0"
@@ -138,6 +136,16 @@ class Warm:
         self.process.wait(LIMIT)
         self.log.close()
         shutil.rmtree(self.home, ignore_errors=True)
+
+
+def _reached(folder: Path) -> dict[str, tuple[int, ...]]:
+    """The ranks that called each function."""
+    ranks: dict[str, tuple[int, ...]] = {}
+    for rank in ALL:
+        file = folder / f"reached{rank}"
+        for name in sorted(set(file.read_text().split())) if file.exists() else []:
+            ranks[name] = (*ranks.get(name, ()), rank)
+    return ranks
 
 
 def _codes(folder: Path) -> list[str]:
@@ -187,21 +195,23 @@ def judged(scenario: Scenario, off: Answer, on: Answer, now: Answer) -> tuple[bo
     return False, f"{now['verdict']}: {' | '.join(told) or 'no reason'}"
 
 
-def functions(on: Answer, wrappers: Sequence[str]) -> list[str]:
-    """What can be upset of the functions that a run called."""
-    named = (each for each in on["reached"] if "<" not in each and each not in wrappers)
-    return [each for each in named if not each.startswith(OUTSIDE)]
+def functions(on: Answer, wrappers: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """What can be upset of the functions that a run called, and the ranks that called each."""
+    named = (each for each in sorted(on["reached"]) if "<" not in each and each not in wrappers)
+    return {each: on["reached"][each] for each in named if not each.startswith(OUTSIDE)}
 
 
-def drawn(known: dict[str, list[str]], seed: int) -> list[Fault]:
-    """Every function of every scenario in every way; first each of them in one way."""
+def drawn(known: dict[str, dict[str, tuple[int, ...]]], seed: int) -> list[Fault]:
+    """Every function of every scenario in every way, on ranks that call it; first each of them in
+    one way."""
     chance = random.Random(seed)
     rounds: list[list[Fault]] = [[] for _ in KINDS]
     for name, targets in known.items():
-        for target in targets:
+        for target, callers in targets.items():
             kinds = chance.sample(KINDS, len(KINDS))
             for number, kind in enumerate(kinds):
-                ranks = (1,) if kind == "sleeps" else chance.choice(RANKS)
+                alone = callers[-1:]
+                ranks = alone if kind == "sleeps" else chance.choice((ALL, alone))
                 rounds[number].append(Fault(name, target, kind, ranks))
     for each in rounds:
         chance.shuffle(each)

@@ -77,14 +77,15 @@ def _wrappers() -> list[str]:
 def work(job: dict[str, Any], rank: int) -> dict[str, Any]:
     """One rank: as torchrun starts it, but for the import."""
     folder = Path(job["folder"])
-    os.environ.update(job["environment"], MASTER_PORT=str(job["port"]))
+    os.environ.update(job["environment"], MASTER_PORT=str(job["port"]),
+                      VLMGUARD_TEST_REACHED=str(folder / f"reached{rank}"))  # fmt: skip
     os.chdir(folder / "work")
     import vlmguard_upset
 
     from tests.kit import launched
 
     if job["watch"]:
-        vlmguard_upset.watch(ROOT, str(folder / "reached"))
+        vlmguard_upset.watch(ROOT, os.environ["VLMGUARD_TEST_REACHED"])
     if job["fault"]:
         vlmguard_upset.install(*job["fault"])
     if job["before"]:

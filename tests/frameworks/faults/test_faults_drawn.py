@@ -4,8 +4,6 @@ that once did harm."""
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 
 from tests.kit import seeds
@@ -36,10 +34,13 @@ def test_six_drawn_faults_do_no_harm(runs) -> None:
     assert all(len(each) > 300 for each in known.values())
     every = (campaign.tried(warm, fault, bases[fault.scenario])
              for fault in campaign.drawn(known, SEED))  # fmt: skip
-    rows = list(itertools.islice((row for row in every if not campaign.closed(row)), 6))
-    harm = [row for row in rows if not row["ok"]]
-    assert not harm, f"VLMGUARD_DRAW={SEED}: {harm}"
-    assert sum(row["reached"] for row in rows) >= 4, f"VLMGUARD_DRAW={SEED}: {rows}"
+    rows, reached = [], 0
+    while reached < 6:
+        row = next(row for row in every if not campaign.closed(row))
+        rows.append(row)
+        reached += row["reached"]
+        assert row["ok"], f"VLMGUARD_DRAW={SEED}: {row}"
+        assert len(rows) < 12, f"VLMGUARD_DRAW={SEED}: most were never called: {rows}"
 
 
 def test_a_blank_input_that_fails_on_one_rank_is_a_stop_and_no_hang(runs) -> None:
