@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -15,7 +18,7 @@ from vlmguard.core.findings import DummyImage, Freeze, MeanLoss, PadWithBlank, V
 from vlmguard.core.plan import Plan
 from vlmguard.core.runstate import RunState
 from vlmguard.core.settings import Settings
-from vlmguard.runtime import exchange
+from vlmguard.runtime import ballot, exchange
 from vlmguard.runtime.ballot import Ballot, decide
 
 WAIT = 0.3
@@ -120,9 +123,11 @@ def test_arrivals_around_the_limit_share_one_decision():
         assert decision.known is (decision.heard == 3)
 
 
-def test_keys_of_an_earlier_membership_are_unknown():
+def test_keys_of_an_earlier_membership_are_unknown(monkeypatch):
     store = Memory()
     assert one_of(asked(store, 2)).known
+    again = time.time()
+    monkeypatch.setattr(ballot, "_began", lambda: again)  # another process's, after that
     again = asked(store, 2)
     assert [each.known for each, _ in again.values()] == [False, False]
     assert not any(each.token or each.values for each, _ in again.values())
@@ -135,6 +140,11 @@ def test_who_was_counted_wrongly_frees_those_who_wait():
     Ballot(store, "run").cast(0, "same")
     found = asked(store, 3)
     assert max(seconds for _, seconds in found.values()) < WAIT
+    one_of(found)
+
+
+def test_a_process_knows_when_it_began():
+    assert 0 < time.time() - ballot._began() < 3600
 
 
 def test_messages_a_rank_are_few_whatever_the_number():
@@ -177,6 +187,47 @@ def test_torchs_own_stores_will_do(kind, tmp_path, capfd):
     assert not decide(Ballot(clients[0], "alone"), 0, 2, "same", 0.05).known
     assert not decide(Ballot(clients[1], "alone"), 1, 2, "same", 5.0).known, "the first write holds"
     assert capfd.readouterr() == ("", ""), "torch prints nothing"
+
+
+SERVER = """
+import resource, sys, torch.distributed as dist
+resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
+store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+print(store.port, flush=True)
+sys.stdin.read()
+"""
+CLIENTS = """
+import resource, sys, torch.distributed as dist
+from vlmguard.runtime import exchange
+port, world = map(int, sys.argv[1:])
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (4096, hard))
+def theirs():
+    return dist.TCPStore("127.0.0.1", port, is_master=False, wait_for_workers=False)
+kept = [theirs() for _ in range(world)]
+resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard))
+crowded, exchange.CONNECT = exchange._crowded(), 60.0
+resource.setrlimit(resource.RLIMIT_NOFILE, (4096, hard))
+kept += [exchange._connect("127.0.0.1", port) for _ in range(0 if crowded else world)]
+print(crowded, len(kept), all(store.add("here", 1) for store in [*kept, theirs()]))
+"""
+
+
+@pytest.mark.parametrize(("world", "told"), [(400, "False 800 True"), (700, "True 700 True")])
+def test_a_server_that_may_open_1024_files(world, told):
+    """A client of the framework's for each rank, one of ours where there is room for all of them,
+    and one that comes later."""
+    pytest.importorskip("torch.distributed")
+    environment = {**os.environ, "RANK": "0", "WORLD_SIZE": str(world),
+                   "RES_OPTIONS": "timeout:1 attempts:1"}  # fmt: skip
+    server = subprocess.Popen([sys.executable, "-c", SERVER], text=True, env=environment,
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+    try:
+        words = [sys.executable, "-c", CLIENTS, server.stdout.readline().strip(), str(world)]
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=100)
+    finally:
+        server.communicate("", timeout=30)
+    assert done.stdout.strip() == told, done.stderr
 
 
 def test_a_store_that_cannot_decide_or_fails_is_unknown(monkeypatch):

@@ -3,7 +3,8 @@
 Each rank adds one to a counter of its value's digest (who is the first leaves the value), then to
 ``here``. The last to arrive publishes the decision by ``compare_set``; who has waited long enough
 publishes "unknown" in the same way. The first write holds, and everybody adopts it. No rank is
-special. A count beyond the number of ranks means keys of an earlier membership: unknown.
+special. A count beyond the number of ranks means keys of an earlier membership: unknown, unless
+the others, who could not see it, have decided since this process began; then theirs holds here too.
 
 Any of torch's stores will do. Nothing here blocks: a key is read once ``check`` has found it, since
 a blocking ``wait`` prints torch's warnings and holds the client's lock.
@@ -11,12 +12,14 @@ a blocking ``wait`` prints torch's warnings and holds the client's lock.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 _PAUSE = (0.01, 1.2)  # seconds between two looks: the first, doubled up to the second
@@ -33,7 +36,7 @@ class Decision:
         known: whether all ranks were heard.
         heard: how many were, when it was published.
         values: a rank and its value, once for each different value.
-        token: names this decision; "" if none was published.
+        token: names this decision by who published it, and when; "" if none was published.
     """
 
     known: bool
@@ -127,8 +130,8 @@ def decide(ballot: Ballot, rank: int, world: int, value: object, wait: float) ->
     """
     came = ballot.cast(rank, value)
     if came > world:  # of an earlier membership; who waits for us need not
-        ballot.publish(rank, world)
-        return Decision(False, came)
+        found = ballot.publish(rank, world)
+        return found if _published(found) > _began() else Decision(False, came)
     if came < world and until(ballot.decided, wait, world):
         return ballot.read()
     return ballot.publish(rank, world)
@@ -145,6 +148,20 @@ def until(done: Callable[[], bool], wait: float, world: int) -> bool:
         time.sleep(min(pause, left))
         pause = min(2 * pause, _PAUSE[1])
     return True
+
+
+def _published(decision: Decision) -> float:
+    """When it was, in seconds since the epoch by the clock of who published it."""
+    return int(decision.token.rpartition(".")[2]) * 1e-9
+
+
+def _began() -> float:
+    """When this process did, in seconds since the epoch; now where Linux' /proc is not there."""
+    with contextlib.suppress(Exception):
+        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        alive = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+        return time.time() - alive
+    return time.time()
 
 
 def _read(text: str | bytes) -> Decision:
