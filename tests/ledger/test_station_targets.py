@@ -198,6 +198,13 @@ def test_a_last_window_with_fewer_micro_batches_is_no_warning():
     assert judged(four(1 / 32), short, four(1 / 32, 3)).entries == ()
 
 
+def test_batches_that_an_own_loss_leaves_out_are_no_wrong_scale():
+    """Two of four: as many weights as there were backwards, and none of them divided twice."""
+    windows = [page(*[forward(8.0, 1 / 32)] * 2, step=step) for step in (1, 2, 3)]
+    assert told(judged(*windows)) == [("VG622", "note")]
+    assert "times too" not in judged(*windows).entries[0].why
+
+
 def test_a_scale_that_nothing_explains_stays_a_note():
     windows = [page(forward(weight=0.0625), step=step) for step in (1, 2, 3)]
     assert told(judged(*windows)) == [("VG622", "note")]

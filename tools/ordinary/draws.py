@@ -51,12 +51,12 @@ OF_TRAINERS = {
     "evaluation": 3, "generation": 3, "save and resume": 2, "load best": 2, "two trainings": 2,
     "interrupted": 2, "compile": 1, "early stop": 2, "model_init": 2, "modality dropout": 2,
     "SAM": 1, "dropped gradients": 2, "gradients given back": 2, "text replay": 2,
-    "dummy pixels": 2, "workers": 1,
+    "dummy pixels": 2, "workers": 1, "skipped batch": 1,
 }  # fmt: skip
 OF_LOOPS = {
     "evaluation": 2, "generation": 2, "save and resume": 1, "two trainings": 2, "LBFGS": 2,
     "SAM": 1, "dropped gradients": 2, "modality dropout": 2, "text replay": 2, "compile": 1,
-    "dummy pixels": 1, "gradients given back": 1,
+    "dummy pixels": 1, "gradients given back": 1, "skipped batch": 1,
 }  # fmt: skip
 LONG = 100_000
 """From this number on the runs have 200 steps, and are judged for what they cost."""
@@ -217,6 +217,9 @@ CONTRADICTIONS: tuple[tuple[str, Rule], ...] = (
     ("SAM's two backwards and gradients that are taken or dropped",
      lambda d: d.has("SAM") and (d.has("dropped gradients", "gradients given back")
      or d.accumulation > 1 or d.program not in ("Trainer", "loop"))),
+    ("a batch without a forward: DeepSpeed and FSDP wait for it, nothing to climb or compile",
+     lambda d: d.has("skipped batch") and (d.strategy not in ("single", "ddp")
+     or d.has("SAM", "LBFGS", "compile"))),
     ("one way to drive a training",
      lambda d: sum(d.has(one) for one in ("save and resume", "two trainings", "interrupted",
                                           "model_init")) > 1),

@@ -284,3 +284,18 @@ def replay(scene: Scene) -> None:
             return (told[0] + again, told[1]) if return_outputs else told + again
 
     scene.bases.insert(0, Replays)
+
+
+@feature("skipped batch")
+def skipped(scene: Scene) -> None:
+    """A loss of the user's own leaves a batch out: nothing runs forward, nothing comes back."""
+    chance = random.Random(11)
+
+    class Skips(transformers.Trainer):  # type: ignore[misc]
+        def compute_loss(self, model: Any, inputs: Any, return_outputs: bool = False,
+                         num_items_in_batch: Any = None) -> Any:  # fmt: skip
+            if not model.training or chance.random() > 0.25:
+                return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+            return torch.zeros((), requires_grad=True)
+
+    scene.bases.insert(0, Skips)

@@ -184,6 +184,9 @@ def _by_itself(loop: Loop, batch: Any, chance: random.Random) -> None:
 def _backward(loop: Loop, batch: Any, parts: int) -> None:
     """One backward a model; a second model learns from the first one's words, and first."""
     model = loop.models[0]
+    if loop.draw.has("skipped batch") and random.Random(loop.micro).random() < 0.25:
+        loop.accelerator.backward(torch.zeros((), requires_grad=True))
+        return
     if len(loop.models) > 1:
         critic = loop.models[1](**batch).loss
         loop.accelerator.backward(critic / parts)

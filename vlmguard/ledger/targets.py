@@ -269,11 +269,12 @@ def _scale(
 ) -> list[Entry]:
     """The weights do not sum to 1. A warning once two windows show the same known factor: the
     last window of an epoch may have fewer micro-batches. As many times as there were backwards is
-    one only where that accumulation is ``declared``: two losses may each have a backward."""
+    one only where that accumulation is ``declared``: two losses may each have a backward, and a
+    loss of the user's own may leave batches out."""
     if BALANCED[0] <= total <= BALANCED[1]:
         memory.clear()
         return []
-    kind, known = _factor(total, taught, world)
+    kind, known = _factor(total, taught, world, declared)
     meant = declared > 1 or (kind.endswith("ranks") and declared > 0)
     again = bool(kind) and meant and memory.get("factor") == kind
     first = memory.setdefault("since", step)
@@ -291,7 +292,7 @@ _SUM = (
 )
 
 
-def _factor(total: float, taught: Sequence[Forward], world: int) -> tuple[str, str]:
+def _factor(total: float, taught: Sequence[Forward], world: int, declared: int) -> tuple[str, str]:
     """What the sum is as large as, or one part of, and in words; "" if nothing is."""
     rounds = dict.fromkeys((each.rank for each in taught), 0)
     for each in taught:
@@ -305,6 +306,6 @@ def _factor(total: float, taught: Sequence[Forward], world: int) -> tuple[str, s
     for kind, number, words in ways:
         if number > 1 and max(total / number, number / total) <= CLOSE:
             return f"times {kind}", f"{number} times too large, as there are {words}"
-        if number > 1 and max(total * number, 1 / number / total) <= CLOSE:
+        if number > 1 and micro >= declared and max(total * number, 1 / number / total) <= CLOSE:
             return f"by {kind}", f"{number} times too small, as there are {words}"
     return "", ""

@@ -29,7 +29,9 @@ def run(data: str, way: str, late: str) -> Outcome:
 @pytest.mark.parametrize(
     ("data", "way", "seconds"),
     [("image", "zero2", "2.5"), ("mixed", "zero3", "2.5"), ("image", "ddp", "3"),
-     ("image", "fsdp2", "6")],
+     ("image", "fsdp2", "6"),
+     ("image", "zero2", "60"), ("mixed", "zero3", "60"), ("image", "ddp", "60"),
+     ("image", "fsdp2", "60")],
 )  # fmt: skip
 def test_a_late_rank_changes_nothing(data: str, way: str, seconds: str) -> None:
     together, late = run(data, way, ""), run(data, way, seconds)

@@ -33,7 +33,7 @@ def lived(guard: bool) -> dict[str, Any]:
 
 HEALTHY = (
     "model_init model_init_of_text searched own_step longer_step own_accelerator interrupted twice "
-    "replaced_parameters "
+    "replaced_parameters replaced_model "
     "freed loops_freed loop_let_go threads two_accelerators"
 ).split()
 

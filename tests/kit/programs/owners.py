@@ -257,6 +257,31 @@ def replaced_parameters() -> Any:
     return done(trainer(callbacks=[ReplacesParameters()]))
 
 
+class ReplacesModel(TrainerCallback):
+    """Puts another model, with an optimizer of its own, in the place of the trainer's."""
+
+    trainer: Any
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        self.trainer.model = vision()
+        made = torch.optim.SGD(self.trainer.model.parameters(), lr=1e-2)
+        self.trainer.optimizer = self.trainer.accelerator.prepare(made)
+
+
+class OfItself(Trainer):
+    """Trains what it has by then, and not what it began with."""
+
+    def compute_loss(self, model, inputs, *args, **kwargs):
+        return super().compute_loss(self.model, inputs, *args, **kwargs)
+
+
+@scene
+def replaced_model() -> Any:
+    callback = ReplacesModel()
+    made = callback.trainer = trainer(OfItself, callbacks=[callback])
+    return {**done(made), "hooks of the first": hooks(made.model_wrapped)}
+
+
 # A second life
 
 
