@@ -54,8 +54,7 @@ FIRST = {
     "fe_too_long": "--query_max_len 518 --passage_max_len 518",
     "fe_no_pos": "head -c 600 no_pos.jsonl: is pos one of the keys",
     "ca_lora": "model = peft.get_peft_model(model, lora_config)",
-    "ca_argument": "python -c 'import inspect, colossalai.booster.plugin as p; "
-    "print(inspect.signature(p.GeminiPlugin))'",
+    "ca_argument": "python -m pydoc colossalai.booster.plugin.GeminiPlugin: what it takes",
     "ca_tp3": "tp × pp × cp must be one of 1, 2:",
     "ca_host_include": "getent hosts NAME",
     "co_hostfile": "one machine: the same command without --hostfile",
