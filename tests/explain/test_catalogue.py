@@ -162,5 +162,5 @@ def test_in_a_package_that_is_not_the_users_own_the_users_cache_is_used(monkeypa
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     found = catalogue.data.__wrapped__()
     assert (tmp_path / "vlmguard" / "catalogue.json").is_file()
-    assert "unlike" not in str([read.get("pattern") for name, read in found.items() if "/VG" in name])
+    assert "unlike" not in str([r.get("pattern") for path, r in found.items() if "VG" in path])
     assert catalogue.data.__wrapped__() == found
