@@ -77,7 +77,6 @@ def test_both_matchers_agree():
     assert {at for at, _ in reader.finder(wanted)(data)} == expected
 
 
-@pytest.mark.frameworks
 @pytest.mark.parametrize(("plain", "least"), [(True, 8), (False, 60)])
 @pytest.mark.parametrize("colours", [False, True])
 def test_speed(tmp_path, plain, least, colours):
@@ -86,7 +85,7 @@ def test_speed(tmp_path, plain, least, colours):
         pytest.importorskip("ahocorasick_rs")
     speed.mixed(tmp_path / "train.log", 20 << 20, colours)
     find = reader.finder(command.strings(), plain=plain)
-    assert 20 / min(speed.ours(tmp_path / "train.log", find) for _ in range(3)) >= least
+    assert any(20 / speed.ours(tmp_path / "train.log", find) >= least for _ in range(3))
 
 
 def test_a_spoilt_stream_is_read_as_far_as_it_goes():
