@@ -10,6 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -28,21 +29,14 @@ _TOKENS = re.compile(
 
 def main(words: Sequence[str] | None = None) -> int:
     """Check the files. See the module for the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="vlmguard rows",
-        description=__doc__,
-        allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser("vlmguard rows", description=__doc__, allow_abbrev=False)
     parser.add_argument("files", nargs="+", help="JSON or JSONL files of rows")
     parser.add_argument("--images", action="store_true", help="open every image")
-    parser.add_argument(
-        "--root", default=".", help="the folder that relative paths of images start from"
-    )
+    parser.add_argument("--root", default=".", help="where relative paths of images start from")
+    parser.add_argument("--longest", type=int, help="the most tokens of text that a row may have")
+    parser.add_argument("--tokenizer", help="a model's folder; without it characters are counted")
     parser.add_argument("--kept", help="write the sound rows to this file")
-    parser.add_argument(
-        "--blank", help="write all rows to this file, with a blank image in rows of text alone"
-    )
+    parser.add_argument("--blank", help="write all rows here, those of text with a blank image")
     asked = parser.parse_args(list(sys.argv[2:] if words is None else words))
     bad = 0
     for name in asked.files:
@@ -57,20 +51,21 @@ def main(words: Sequence[str] | None = None) -> int:
 def _file(path: Path, asked: argparse.Namespace) -> int:
     """How many findings a file has; prints them, writes what was asked for."""
     sound, bad, rows = [], [], list(_rows(path))
+    asked.encode = str
+    if asked.tokenizer:
+        text = Path(asked.tokenizer, "tokenizer.json").read_text(encoding="utf-8")
+        asked.encode = import_module("tokenizers").Tokenizer.from_str(text).encode
     places: dict[str, dict[str, int]] = {}
     for number, row in rows:
-        if isinstance(row, str):
-            bad.append(f"row {number}: {row}")
-            continue
-        wrong = [*_text(row), *(_images(row, Path(asked.root)) if asked.images else ())]
+        wrong = [row] if isinstance(row, str) else list(_wrong(row, asked))
         bad += [f"row {number}: {one}" for one in wrong]
         sound += [] if wrong else [row]
         for place, kind in _types(row, ""):
             places.setdefault(place, {}).setdefault(kind, number)
     mixed = {place: kinds for place, kinds in places.items() if len(kinds) > 1}
-    print(f"{path}: {len(rows)} rows, {len(bad)} findings", *bad[:SHOWN], sep="\n  ")
-    if len(bad) > SHOWN:
-        print(f"  … and {len(bad) - SHOWN} more")
+    more = [f"… and {len(bad) - SHOWN} more"] * (len(bad) > SHOWN)
+    print(f"{path}: {len(rows)} rows, {len(bad)} findings", *bad[:SHOWN], *more, sep="\n  ")
+    print("  keys:", *(place[1:] for place in places if place.count("/") == 1))
     for place, kinds in mixed.items():
         began = ", ".join(f"{kind} from row {number} on" for kind, number in kinds.items())
         print(f"  several types: {place}: {began}")
@@ -110,18 +105,23 @@ def _turns(row: Row) -> list[tuple[str, Row]]:
     return [(roles.get(role, role), turn) for role, turn in zip(names, turns, strict=True)]
 
 
-def _text(row: Row) -> Iterator[str]:
-    """Placeholders that are not as many as the images and videos; roles that do not take turns."""
+def _wrong(row: Row, asked: argparse.Namespace) -> Iterator[str]:
+    """Placeholders that are not as many as the media; too long; roles that do not take turns."""
     text = json.dumps({k: v for k, v in row.items() if k not in MEDIA}, ensure_ascii=False)
     tokens, media = _TOKENS.findall(text), _media(row)
     if len(tokens) != len(media):
         shown = " ".join(dict.fromkeys(tokens)) or "none"
         yield f"{len(tokens)} placeholders ({shown}), {len(media)} images or videos"
+    said = " ".join(str(turn.get("content", turn.get("value"))) for _, turn in _turns(row)) or text
+    if asked.longest and (size := len(asked.encode(said))) > asked.longest:
+        yield f"{size} {'tokens' if asked.tokenizer else 'characters'}, without what images become"
     roles = [role for role, _ in _turns(row) if role not in ("system", "tool")]
     if twice := [one for one, after in pairwise(roles) if one == after]:
         yield f"two turns of {twice[0]}"
     if roles and roles[0] != "user":
         yield f"the first turn is {roles[0]}'s"
+    if asked.images:
+        yield from _images(row, Path(asked.root))
 
 
 def _images(row: Row, root: Path) -> Iterator[str]:
@@ -155,7 +155,7 @@ def _types(value: Any, place: str) -> Iterator[tuple[str, str]]:
         yield from _types(one, f"{place}/{key}")
 
 
-def _write(path: Path, some: Sequence[Row]) -> None:
+def _write(path: Path, some: Sequence[Row | str]) -> None:
     path.write_text(json.dumps(some, ensure_ascii=False), encoding="utf-8")
     print(f"wrote {path}: {len(some)} rows")
 

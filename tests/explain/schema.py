@@ -64,6 +64,8 @@ class Pattern(Strict):
     all: Some = []
     none: Some = []
     near: Some = []
+    unlike: Text  # it has the pattern's text, and is not told, by its conditions
+    origin: Text = "written by hand"
 
     @model_validator(mode="after")
     def one_place(self) -> Pattern:

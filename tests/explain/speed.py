@@ -1,4 +1,4 @@
-"""How fast a log is read, beside ``grep`` with the same strings: for `make bench` and one test.
+"""How fast a log is read, beside ``grep`` with the same strings: for `make bench` and a test.
 
 ``python -m tests.explain.speed [MEGABYTES]`` prints one JSON line for a plain log and one for a log
 with colours on each line.
@@ -55,7 +55,7 @@ def beside_grep(folder: Path, megabytes: int, colours: bool = False, rounds: int
     words.write_bytes(b"\n".join(wanted) + b"\n")
     find = reader.finder(wanted)
     theirs = min(_grep(path, words) for _ in range(rounds))
-    mine = min(_ours(path, find) for _ in range(rounds))
+    mine = min(ours(path, find) for _ in range(rounds))
     return {
         "megabytes": megabytes,
         "colours": colours,
@@ -76,7 +76,7 @@ def _grep(path: Path, words: Path) -> float:
     return os.times().children_user + os.times().children_system - before
 
 
-def _ours(path: Path, find: reader.Find) -> float:
+def ours(path: Path, find: reader.Find) -> float:
     start = time.process_time()
     with path.open("rb") as file:
         reader.read(sources.blocks(file, reader.BLOCK), find)

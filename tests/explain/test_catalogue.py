@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from dataclasses import replace
 
 import pytest
+import tomllib
 
 from tests.explain import compose, schema
 from tests.explain.schema import FILES, load
@@ -19,6 +21,8 @@ from vlmguard_explain.tracebacks.event import flat
 
 CHANGES = table("changes")
 CONDITIONS = [(k.code, p) for k in load() for p in k.patterns if p.all or p.none or p.near]
+READ = [tomllib.loads(path.read_text(encoding="utf-8")) for path in FILES]
+UNLIKE = [one["unlike"] for read in READ for one in read.get("pattern", ())]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -67,6 +71,17 @@ def test_a_pattern_without_a_place_is_refused(tmp_path):
 
 def alone(one: Pattern, text: str) -> bool:
     return one.matches(text, text, text)
+
+
+def test_what_is_unlike_a_pattern_has_its_text_and_is_not_told():
+    """By the conditions alone: without them it would be. Nor does another pattern of the failure
+    tell it, at that place. File … is told as the engine tells it."""
+    for (code, one), text in zip(CONDITIONS, UNLIKE, strict=True):
+        frames = re.findall(r'File "(.+?)", line (\d+), in (\S+)', text)
+        told = flat(text + "".join(f" {p}:{n} in {f} {p} in {f}" for p, n, f in frames))
+        assert alone(replace(one, all=(), none=(), near=()), told), (code, text)
+        there = catalogue.by_code()[code].by_place[one.where]
+        assert not any(alone(other, told) for other in there), (code, text)
 
 
 @pytest.mark.parametrize(("code", "one"), CONDITIONS)
@@ -149,4 +164,5 @@ def test_in_a_package_that_is_not_the_users_own_the_users_cache_is_used(monkeypa
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     found = catalogue.data.__wrapped__()
     assert (tmp_path / "vlmguard" / "catalogue.json").is_file()
+    assert "unlike" not in str([r.get("pattern") for path, r in found.items() if "VG" in path])
     assert catalogue.data.__wrapped__() == found

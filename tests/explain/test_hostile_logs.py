@@ -62,17 +62,6 @@ def test_repeated(tmp_path, name):
     assert answer.verdict in ("explained", "unknown", "unfinished", "finished")
 
 
-def test_links_in_a_folder_are_not_followed(tmp_path):
-    secret = tmp_path / "secret.log"
-    secret.write_text(compose.failing(1, "ValueError: secret"))
-    folder = tmp_path / "logs"
-    folder.mkdir()
-    (folder / "rank_0.log").write_text("step 1 loss 0.5\n")
-    (folder / "rank_1.log").symlink_to(secret)
-    _, digests = explain([str(folder)])
-    assert [d.source.path.name for d in digests] == ["rank_0.log"]
-
-
 def test_nothing_in_a_log_runs(tmp_path):
     """No pattern of a log is a path that is opened, code that is run, or data that is unpickled."""
     marker = tmp_path / "ran"

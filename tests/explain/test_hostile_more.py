@@ -55,6 +55,9 @@ HARMLESS = (
     "pad_token: <|endoftext|>", "image_token_id: 151655", "password authentication failed for user",
     "Missing key(s) in state_dict: 'model.embed_tokens.weight'", "KeyError: 'image_grid_thw'",
     "unexpected key: visual.blocks.0.attn.qkv.weight", "num_key_value_heads=8", "密码学数据集",
+    "Image features and image tokens do not match, tokens: 3, features: 4",
+    "image_token: 151655, pad_token: <|endoftext|>, eos_token='<|im_end|>'",
+    "--max_length 4096", "tokenizer: Qwen2TokenizerFast, num_tokens=12345678",
     "docker run -u 1000:1000 image", f"commit {HEX}", "echo training | tee log", "{'key': 'value'}",
 )  # fmt: skip
 

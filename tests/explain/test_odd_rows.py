@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import types
 
 import pytest
 
@@ -39,6 +41,22 @@ def test_sound_rows(tmp_path, capsys):
 def test_odd_rows(tmp_path, capsys, told):
     assert main([lines(tmp_path / "d.jsonl", [SOUND, ODD[told]])]) == 1
     assert f"row 2: {told}" in capsys.readouterr().out
+
+
+def test_long_rows_and_keys(tmp_path, capsys, monkeypatch):
+    """By characters; with a tokenizer by its tokens."""
+    words = types.SimpleNamespace(from_str=lambda text: types.SimpleNamespace(encode=str.split))
+    monkeypatch.setitem(sys.modules, "tokenizers", types.SimpleNamespace(Tokenizer=words))
+    data = lines(tmp_path / "d.jsonl", [TEXT, {"text": "x " * 50}])
+    assert main([data, "--longest", "6"]) == main([data, "--longest", "9"]) == 1
+    assert main([data, "--longest", "9", "--tokenizer", str(tmp_path)]) == 2  # it is not there
+    (tmp_path / "tokenizer.json").write_text("{}")
+    assert main([data, "--longest", "9", "--tokenizer", str(tmp_path)]) == 1
+    by_characters, fewer, tokens = capsys.readouterr().out.split("findings\n  ")[1:]
+    assert by_characters.startswith("row 1: 7 characters, ")
+    assert fewer.startswith("row 2: 112 characters, ")
+    assert tokens.startswith("row 2: 52 tokens, ")
+    assert "keys: messages text" in tokens
 
 
 def test_no_json_and_several_types(tmp_path, capsys):

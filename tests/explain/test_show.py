@@ -176,20 +176,6 @@ def test_secrets_are_blacked_out(tmp_path, capfd, form):
         assert secret not in shown(tmp_path, capfd, log)[1]
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "Image features and image tokens do not match, tokens: 3, features: 4",
-        "image_token: 151655, pad_token: <|endoftext|>, eos_token='<|im_end|>'",
-        "per_device_train_batch_size=4 --max_length 4096",
-        "password authentication failed for the user",
-        "tokenizer: Qwen2TokenizerFast, num_tokens=12345678",
-    ],
-)
-def test_what_is_no_secret_stays(line):
-    assert clean.redact(line) == line
-
-
 def test_no_escape_is_passed_on(tmp_path, capfd):
     evil = "ValueError: \x1b]0;owned\x07\x1b[2Jx\x1b[31m \u202egnp.exe\u202c \x9b31m \x00\x08 end"
     for form in ("text", "json", "github"):
@@ -199,12 +185,18 @@ def test_no_escape_is_passed_on(tmp_path, capfd):
 
 
 def test_standard_input_and_the_console_script():
-    code = "import sys; sys.argv = ['vlmguard', 'explain', '-']; from vlmguard.cli.main import main; sys.exit(main())"
-    quiet = {**os.environ, "VLMGUARD": "off"}
-    call = [sys.executable, "-c", code]
-    done = subprocess.run(call, input=FAILED.encode(), capture_output=True, env=quiet, timeout=200)
-    assert done.returncode == 1, done.stderr
-    assert done.stdout.startswith(b"VG512")
+    """A quarter of a second of processor time, the best of five; no large package is imported. Python
+    keeps its bytecode, as a user's does."""
+    code = "import sys; sys.argv = ['vlmguard', 'explain', '-']; from vlmguard.cli.main import main; print(main()); "
+    code += "print([m for m in ('torch', 'typer', 'rich', 'numpy', 'transformers') if m in sys.modules])"
+    spent, kept = [], {**os.environ, "VLMGUARD": "off", "PYTHONDONTWRITEBYTECODE": ""}
+    for _ in range(5):
+        before = sum(os.times()[2:4])
+        done = subprocess.run([sys.executable, "-c", code], input=FAILED.encode(), capture_output=True, env=kept, timeout=200)
+        spent.append(sum(os.times()[2:4]) - before)
+        assert done.stdout.startswith(b"VG512"), done.stderr
+        assert done.stdout.split(b"\n")[-3:] == [b"1", b"[]", b""]
+    assert min(spent) <= 0.25
 
 
 @pytest.mark.parametrize("framework", ["", "ms-swift", "LLaMA-Factory", "TRL", "FlagEmbedding", "ColossalAI", "axolotl", "accelerate", "transformers"])
