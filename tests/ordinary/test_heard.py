@@ -1,5 +1,5 @@
-"""`pre_step(batch)` in commands of frameworks: a rule of a third party hears each training batch
-once. Trainers and loops of a user's own: tests/frameworks/trainers/test_owners.py."""
+"""`pre_step(batch)` in commands of frameworks: a rule of a third party hears each batch of training
+and of evaluation once. Trainers and loops of a user's own: tests/frameworks/trainers/test_owners.py."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600), pytest.mark.draw
 STEPS, ACCUMULATION = 3, 2
 
 
-def draw(program: str) -> draws.Draw:
+def draw(program: str, *features: str) -> draws.Draw:
     """Image rows in one process; KTO's are mixed, an embedder's are texts."""
     made = draws.draw(24, 1, 0)
     rows = {"flagembedding": "text", "trl kto": "phases"}.get(program, "image")
     return replace(
         made, program=program, model="qwen2_vl", strategy="single", rows=rows, steps=STEPS,
-        batch=1, accumulation=ACCUMULATION, tuning="full", checkpointing=False, features=(),
+        batch=1, accumulation=ACCUMULATION, tuning="full", checkpointing=False, features=features,
     )  # fmt: skip
 
 
@@ -33,3 +33,17 @@ def test_each_training_batch_is_heard_once(program: str) -> None:
     heard = ended["ranks"][0]["account"]["heard"]
     assert heard.pop("train") == STEPS * ACCUMULATION
     assert set(heard) <= {"generate"}, "ms-swift's GRPO encodes the prompts that it samples from"
+
+
+EVALUATES = [each for each in draws.COMMANDS if each.split()[-1] in ("sft", "dpo", "kto")]
+
+
+@pytest.mark.parametrize("program", EVALUATES)
+def test_each_batch_of_evaluation_is_heard_once(program: str) -> None:
+    with campaign.working() as workers, turn():
+        workers.listen = True
+        ended, _ = workers.run(draw(program, "evaluation"), "on")
+    assert ended["verdict"] == "ok", ended
+    account = ended["ranks"][0]["account"]
+    assert account["evaluated"], "the Trainer's own callback counts as well"
+    assert account["heard"] == {"train": STEPS * ACCUMULATION, "eval": account["evaluated"]}

@@ -20,6 +20,10 @@ class Keeper(transformers.TrainerCallback):  # type: ignore[misc]
     models: ClassVar[list[Any]] = []
     optimizers: ClassVar[list[Any]] = []
     found: ClassVar[list[dict[str, Any]]] = []
+    evaluated: ClassVar[list[int]] = []
+
+    def on_prediction_step(self, *_: Any, **more: Any) -> None:
+        Keeper.evaluated.append(1)
 
     def on_train_end(self, args: Any, state: Any, control: Any, model: Any = None,
                      optimizer: Any = None, **_: Any) -> None:  # fmt: skip
@@ -44,7 +48,7 @@ def work(draw: Draw, folder: str, told: dict[str, Any]) -> dict[str, Any]:
         raise RuntimeError("the command trained nothing")
     # Hooks and attributes once more, now that the run is over.
     after = account.standing({"model": Keeper.models[-1]}, [Keeper.optimizers[-1]])
-    found = {**Keeper.found[-1], **after, "heard": heard.told()}
+    found = {**Keeper.found[-1], **after, "heard": heard.told(), "evaluated": len(Keeper.evaluated)}
     weak = account.weakly(*Keeper.models)
     Keeper.models.clear()
     Keeper.optimizers.clear()

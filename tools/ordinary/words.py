@@ -17,6 +17,7 @@ from tools.ordinary.draws import Draw
 SETS = {"image": "image", "phases": "phases", "rare text": "mixed"}
 """The kit's data set for a draw's rows; in one process and under DDP it may be mixed."""
 MODEL = "qwen2_vl"
+EVALUATES = ("--eval_strategy", "steps", "--eval_steps", "2")
 
 
 def job(draw: Draw) -> dict[str, Any]:
@@ -72,7 +73,10 @@ def _trl(draw: Draw, verb: str) -> dict[str, Any]:
     batch = ["--per_device_train_batch_size", "2"] if verb in ("kto", "grpo") else []
     kind = SETS[draw.rows]
     data = f"{verb}_{'mixed' if verb == 'kto' and kind == 'image' else kind}"
-    command = trainers.trl(verb, data, *more, *batch, *tuning, *_flags(draw), *_strategy(draw))
+    eyes = [*EVALUATES, "--dataset_test_split", "train"] if draw.has("evaluation") else []
+    command = trainers.trl(
+        verb, data, *more, *batch, *tuning, *_flags(draw), *_strategy(draw), *eyes
+    )
     return _filled(command)
 
 
@@ -93,6 +97,8 @@ def _llamafactory(draw: Draw, stage: str) -> dict[str, Any]:
     tuning = "full" if draw.tuning == "full" else "lora"
     tower = of_trl.TOWER if draw.tuning in ("full", "lora") else {}
     data = ("dpo_" if stage == "dpo" else "") + SETS[draw.rows]
+    if draw.has("evaluation"):
+        told |= {"eval_dataset": data, "eval_strategy": "steps", "eval_steps": 2}
     return _filled(trainers.llamafactory(data, stage=stage, tuning=tuning, **told, **tower))
 
 
@@ -121,7 +127,8 @@ def _swift(draw: Draw, verb: str) -> dict[str, Any]:
     more = [*of_swift.REWARD, "--per_device_train_batch_size", "2"] if verb == "grpo" else []
     checkpoints = [] if draw.checkpointing else of_swift.NO_CHECKPOINTS
     stage = of_swift.zero(int(draw.strategy[-1])) if draw.strategy.startswith("zero") else []
-    flags = [*tuning, *towers, *more, *_flags(draw), *checkpoints, *stage]
+    eyes = [*EVALUATES, "--split_dataset_ratio", "0.3"] if draw.has("evaluation") else []
+    flags = [*tuning, *towers, *more, *_flags(draw), *checkpoints, *stage, *eyes]
     line = swift.command(words, MODEL, data, flags)
     script = next(envs.path("swift").glob("lib/python*/site-packages/swift/cli")) / f"{line[0]}.py"
     return {"words": [str(script), *line[1:]], "files": {},
