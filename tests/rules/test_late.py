@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import pkgutil
 import random
 import subprocess
 import sys
@@ -11,9 +12,11 @@ from dataclasses import replace
 import pytest
 
 from tests.rules.test_rules import DDP, IDLE, SILENT, SPEAKS
+from vlmguard import registry
 from vlmguard.core import host
 from vlmguard.core.facts import Gradients
 from vlmguard.rules import LATE
+from vlmguard_colossalai import rules as gemini
 
 CONSTANTS = ("CODE", "NAME", "DEFAULT", "PHASES", "ROWS", "FRAMEWORKS")
 RUNS = [case[1] for case in (*SPEAKS, *SILENT)]
@@ -30,7 +33,7 @@ def drawn(number):
         yield replace(DDP, **{name: getattr(rng.choice(RUNS), name) for name in FIELDS})
 
 
-@pytest.mark.parametrize("rule", LATE, ids=lambda rule: rule.CODE)
+@pytest.mark.parametrize("rule", [*LATE, *gemini.RULES], ids=lambda rule: rule.CODE)
 def test_it_says_of_the_rule_what_the_file_says(rule):
     file = importlib.import_module(rule.module)
     told = [{name: getattr(each, name, None) for name in CONSTANTS} for each in (rule, file)]
@@ -50,6 +53,11 @@ def test_no_run_that_the_rule_speaks_of_is_kept_from_it(rule):
     assert any(answers), "no run in the tables has it speak"
 
 
+def test_no_file_of_colossalai_is_left_out():
+    files = {each.name for each in pkgutil.iter_modules(gemini.__path__, f"{gemini.__name__}.")}
+    assert files == {rule.module for rule in gemini.RULES}
+
+
 SEEN = [
     Gradients(stale=("vision",)),
     Gradients({"vision": ("a",)}, {"vision": 1}, {"vision": "cut"}, steps=2),
@@ -66,6 +74,13 @@ def test_no_gradients_that_the_rule_speaks_of_are_kept_from_it(code):
     answers = [file.pre_step(run, seen) or None for run in (*RUNS, IDLE) for seen in SEEN]
     assert [rule.pre_step(run, seen) or None for run in (*RUNS, IDLE) for seen in SEEN] == answers
     assert any(answers)
+
+
+@pytest.mark.parametrize("name", sorted(registry.WRAP))
+def test_an_adapter_that_is_left_to_the_watcher_has_no_rule(name):
+    adapter = importlib.import_module(name)
+    assert isinstance(adapter.SEAMS, tuple)
+    assert not [each for each in dir(adapter) if each in (*host.HOOKS, "RULES", "CODE")]
 
 
 def test_a_healthy_run_imports_few_rules():
