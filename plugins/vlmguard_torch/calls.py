@@ -49,6 +49,13 @@ def device(value: Any) -> torch.device | None:
     return next((found for each in inside if (found := device(each)) is not None), None)
 
 
+def is_compiled(module: Any) -> bool:
+    """Whether `torch.compile` made this module, or its call."""
+    if type(module).__name__ == "OptimizedModule":
+        return True
+    return getattr(module, "_compiled_call_impl", None) is not None
+
+
 def in_backward() -> bool:
     """Whether this call is a recomputation: it belongs to a forward that is over."""
     return getattr(torch._C, "_current_graph_task_id", lambda: -1)() != -1

@@ -18,7 +18,6 @@ from vlmguard_torch.layout import by_structure, model_checkpointing, towers
 from vlmguard_torch.layout.parameters import Parameters
 from vlmguard_torch.media import families
 from vlmguard_torch.transaction import Transaction
-from vlmguard_torch.watch import dry_run
 from vlmguard_transformers import checkpointing
 from vlmguard_transformers.rows import columns, peek
 
@@ -206,4 +205,6 @@ class Profile:
 
     def loss(self, model: Any, batch: Mapping[str, Any]) -> Any:
         """(model, batch) → scalar tensor."""
+        from vlmguard_torch.watch import dry_run
+
         return dry_run.loss_of(model, batch)

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from vlmguard.core.facts import Strategy
 from vlmguard.core.findings import Variant
+from vlmguard_torch.calls import is_compiled
 from vlmguard_torch.transaction import Transaction
-from vlmguard_torch.watch.tower_forwards import is_compiled
 
 
 def strategy(trainer: Any) -> Strategy:

@@ -7,7 +7,7 @@ from typing import Any
 from vlmguard.core.facts import PARTITIONED, Certainty, Run, Strategy, Tower
 from vlmguard.runtime import seams
 from vlmguard.runtime.faults import contain
-from vlmguard_torch.layout import experts, freezing, parameters
+from vlmguard_torch.layout import freezing, parameters
 from vlmguard_transformers import SEAMS, shared_rows
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.model import loss_scale, observation, padding, router_loss
@@ -95,6 +95,8 @@ def _experts(trainer: Any, strategy: Strategy) -> str:
     """Where experts are gathered one by one; accelerate makes classes of its setting leaves."""
     if strategy != "zero3":
         return ""
+    from vlmguard_torch.layout import experts
+
     plugin = getattr(trainer.accelerator.state, "deepspeed_plugin", None)
     leaves = getattr(plugin, "transformer_moe_cls_names", None) or ""
     return experts.alone(trainer.model, [name.strip() for name in leaves.split(",")])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vlmguard_torch.errors import CannotBlank
-from vlmguard_torch.layout import model_layout, towers
+from vlmguard_torch.layout import towers
 
 
 def towers_of(model: Any) -> dict[str, tuple[str, ...]]:
@@ -14,6 +13,9 @@ def towers_of(model: Any) -> dict[str, tuple[str, ...]]:
     named = towers.by_name(model)
     if named:
         return named
+    from vlmguard_torch.errors import CannotBlank
+    from vlmguard_torch.layout import model_layout
+
     base = towers.without_adapters(model)
     try:
         found = model_layout.find(base)

@@ -126,13 +126,6 @@ def start(trainer: Any, state: RunState) -> None:
     state.at_close(watch.close)
 
 
-def step(trainer: Any, state: RunState) -> None:
-    """A training step begins."""
-    watch = state.kept.get(KEY)
-    if watch is not None:
-        watch.step(trainer.model)
-
-
 def _behind(observed: Observed, paths: tuple[str, ...]) -> list[str]:
     """What rows with images call besides, but for what holds a path or lies in it."""
     kinds = [observed.of(kind) for kind in ("images", "image", "video")]
