@@ -7,7 +7,7 @@ from typing import Any
 from vlmguard.core.facts import PARTITIONED, Certainty, Run, Strategy, Tower
 from vlmguard.runtime import seams
 from vlmguard.runtime.faults import contain
-from vlmguard_torch.layout import freezing, parameters
+from vlmguard_torch.layout import parameters
 from vlmguard_transformers import SEAMS, shared_rows
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.model import loss_scale, observation, padding, router_loss
@@ -22,7 +22,7 @@ def run(read: Reading) -> Run:
     ddp = strategy == "ddp"
     towers = _towers(read)
     checkpointing = profile.checkpointing(trainer)
-    unfrozen = freezing.unfrozen(read.parameters, read.policy, read.parts)
+    unfrozen = _unfrozen(read)
     hooked = (*SEAMS, *profile.seams)
     meets = shared_rows.of(read)
     reenters = observation.reenters(trainer, checkpointing, towers)
@@ -89,6 +89,15 @@ def run(read: Reading) -> Run:
         | ({"overscaled": "observed"} if times > 1 else {})
         | ({"forwards": "assumed"} if hf.own_loss(trainer) else {}),
     )
+
+
+def _unfrozen(read: Reading) -> tuple[str, ...]:
+    """Names of parameters that train against the freeze policy."""
+    if read.policy == ():
+        return ()
+    from vlmguard_torch.layout import freezing
+
+    return freezing.unfrozen(read.parameters, read.policy, read.parts)
 
 
 def _experts(trainer: Any, strategy: Strategy) -> str:

@@ -83,15 +83,14 @@ def test_an_adapter_that_is_left_to_the_watcher_has_no_rule(name):
     assert not [each for each in dir(adapter) if each in (*host.HOOKS, "RULES", "CODE")]
 
 
-def test_a_healthy_run_imports_few_rules():
+def test_a_healthy_run_imports_no_rule():
     code = (
         "import sys; from vlmguard import registry; from vlmguard.core.facts import *;"
-        "tower = Tower('vision', ('visual',), 3, 3);"
-        "run = Run('transformers', {}, 'ddp', 2, towers=(tower,), find_unused=True);"
+        "run = Run('transformers', {'torch': '2.13.0'}, 'ddp', 2, find_unused=True);"
         "registry.get().pre_wrap(run);"
         "print(*sorted(m for m in sys.modules if m.startswith('vlmguard.rules.vg')))"
     )
     env = {"PYTHONPATH": ":".join(sys.path)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
     found = [name.rpartition(".")[2][:5] for name in done.stdout.split()]
-    assert found == ["vg401", "vg405", "vg408"], done.stderr
+    assert found == [], done.stderr

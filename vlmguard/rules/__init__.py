@@ -28,6 +28,13 @@ def reentrant(run: Run) -> bool:
     return run.checkpointing.on and bool(run.checkpointing.use_reentrant)
 
 
+def told(run: Run) -> Any:
+    """What the tables choose for it, and what they say of that."""
+    from vlmguard.compat import choice
+
+    return choice.choose(run)
+
+
 def zero3(run: Run) -> bool:
     """Whether DeepSpeed partitions the weights."""
     return run.strategy == "zero3"
@@ -63,10 +70,14 @@ LATE: tuple[Page, ...] = (
     of_gradients(_at("vg204_text_only_step"), "error", "text-only-step", lambda seen: seen.stale),
     of_runs(_at("vg301_freeze_wish"), "fix", concerns=lambda run: bool(run.freeze)),
     of_gradients(_at("vg302_no_gradient"), "error", "no-gradient", lambda seen: seen.unreached),
+    of_runs(_at("vg401_untested_release"), "warn", concerns=lambda run: bool(told(run).untested)),
     of_runs(_at("vg402_missing_seam"), "warn",
             concerns=lambda run: bool(run.missing_seams or run.lost_seams)),
     of_runs(_at("vg403_missing_clipping"), "warn", concerns=lambda run: run.strategy in ZERO),
+    of_runs(_at("vg405_nothing_works"), "error",
+            concerns=lambda run: told(run).verdict == "nothing"),
     Page(_at("vg406_ranks_disagree"), "error"),
+    of_runs(_at("vg408_gloo_refuses"), "warn", concerns=lambda run: bool(told(run).notes)),
     Page(_at("vg901_contradiction"), "error"),
     Page(_at("vg902_our_fault")),
     Page(_at("vg903_no_effect"), "error"),

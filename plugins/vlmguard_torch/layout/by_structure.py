@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from vlmguard_torch.layout import towers
+from vlmguard_torch.errors import CannotBlank
+from vlmguard_torch.layout import model_layout, towers
 
 
 def towers_of(model: Any) -> dict[str, tuple[str, ...]]:
@@ -13,9 +14,6 @@ def towers_of(model: Any) -> dict[str, tuple[str, ...]]:
     named = towers.by_name(model)
     if named:
         return named
-    from vlmguard_torch.errors import CannotBlank
-    from vlmguard_torch.layout import model_layout
-
     base = towers.without_adapters(model)
     try:
         found = model_layout.find(base)

@@ -9,15 +9,17 @@ Read in transformers 4.49, 4.51, 4.57, 5.6, 5.19 and 5.23.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from packaging.version import Version
 
 from vlmguard.core.facts import Phase, Tower
 from vlmguard.runtime.faults import contain
-from vlmguard_torch.transaction import Transaction
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.model import observation
+
+if TYPE_CHECKING:
+    from vlmguard_torch.transaction import Transaction
 
 FIRST = Version("4.49")
 """Before, a step without the flag was not divided by its micro-batches either."""

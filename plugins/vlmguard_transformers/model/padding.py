@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vlmguard.core import runstate
 from vlmguard.core.facts import PARTITIONED
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime import report
-from vlmguard_torch.transaction import Transaction
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.model import observation
 from vlmguard_transformers.reading import Reading
+
+if TYPE_CHECKING:
+    from vlmguard_torch.transaction import Transaction
 
 _KEY = "blanks"
 
