@@ -9,7 +9,7 @@ from vlmguard.guard import Changes
 from vlmguard_torch.layout import parameters
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers import translate
-from vlmguard_transformers.model import loss_scale, padding
+from vlmguard_transformers.model import loss, padding
 from vlmguard_transformers.reading import Reading
 
 
@@ -48,7 +48,7 @@ def apply(read: Reading, plan: Plan) -> Changes:
             hf.set_wrap(trainer, plan.variant, transaction)
         freezing.obey(frozen, transaction)
         if plan.mean_loss:
-            loss_scale.mend(trainer, transaction)
+            loss.mend(trainer, transaction)
         if plan.pad:
             padding.install(read, transaction)
     return transaction.changes

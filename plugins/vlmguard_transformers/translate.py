@@ -10,7 +10,7 @@ from vlmguard.runtime.faults import contain
 from vlmguard_torch.layout import parameters
 from vlmguard_transformers import SEAMS, shared_rows
 from vlmguard_transformers import trainer as hf
-from vlmguard_transformers.model import loss_scale, observation, padding, router_loss
+from vlmguard_transformers.model import loss, observation, padding
 from vlmguard_transformers.reading import Reading
 
 SENSES = frozenset({"vision", "audio"})
@@ -35,7 +35,7 @@ def run(read: Reading) -> Run:
     lacking = not ddp and (unused != "no" or observed.media_apart)
     needed = unused == "yes" or observed.media_apart
     obstacle = padding.obstacle(trainer, meets.all, needed) if lacking else ""
-    times = loss_scale.times(trainer, read.phase, towers)
+    times = loss.times(trainer, read.phase, towers)
     state = read.state
     if state is not None:
         state.kept["blank kinds"] = padding.kinds(meets.all)
@@ -72,7 +72,7 @@ def run(read: Reading) -> Run:
         pads=padding.pads(trainer),
         cannot_pad=obstacle,
         overscaled=times,
-        router_loss=router_loss.of(trainer),
+        router_loss=loss.of_routers(trainer),
         find_unused=hf.find_unused(trainer, checkpointing.on) if ddp else None,
         static_graph=hf.static_graph(trainer) if ddp else None,
         compiled=hf.compiles(trainer),

@@ -15,7 +15,8 @@ from tests.core.test_imports import ROOT, adapters, imported, modules
 
 FOLDERS = {
     "vlmguard_torch": (
-        ("errors", "transaction", "releases", "calls", "zero_contribution"),
+        ("errors", "transaction", "releases", "calls", "stepping",
+         "zero_contribution"),
         ("layout",), ("media",), ("observe",), ("blank",), ("watch",), ("ledger",),
     ),
     "vlmguard_transformers": (

@@ -18,11 +18,10 @@ from vlmguard import agree, guard
 from vlmguard.core.facts import PARTITIONED
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime import exchange, ranks
-from vlmguard_torch.calls import in_backward
+from vlmguard_torch.calls import ForwardHook, Hooked, in_backward
 from vlmguard_torch.layout import gathered
 from vlmguard_torch.layout.towers import plain
 from vlmguard_torch.observe.observed import Observed, under
-from vlmguard_torch.watch.forward_hooks import ForwardHook, Hooked
 from vlmguard_transformers.model import observation
 
 KEY = "abreast"

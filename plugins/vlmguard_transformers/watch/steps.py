@@ -16,7 +16,7 @@ from vlmguard.core.facts import PARTITIONED, Run
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime import seams
 from vlmguard.runtime.faults import contain
-from vlmguard_torch.watch import stepping
+from vlmguard_torch import stepping
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.model import padding
 from vlmguard_transformers.profile import Paths, Profile
