@@ -240,7 +240,7 @@ def install() -> None:
         watch("accelerate.accelerator", "vlmguard_accelerate")
         watch("FlagEmbedding", "vlmguard_flagembedding")
         watch("colossalai", "vlmguard_colossalai")
-        watch("torch.optim.optimizer", "vlmguard_torch.ledger.seams")
+        watch("torch.optim.optimizer", "vlmguard_torch")
         watch("torch.nn.parallel.distributed", "vlmguard_accelerate.plain_seams")
         sys.meta_path.insert(0, _watcher)
     except Exception as error:

@@ -19,7 +19,6 @@ from vlmguard.core.plan import Plan
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime import report, seams
 from vlmguard.runtime.faults import contain
-from vlmguard.runtime.stop import abort
 
 _RELEASE = ".".join(__version__.split(".")[:2])
 Changes = Mapping[str, Sequence[str]]
@@ -116,6 +115,13 @@ def pre_wrap(
         return None
     runstate.publish(state)
     return state
+
+
+def abort(error: BaseException) -> None:
+    """Tell torchrun why this rank ends. Imported here: a healthy run needs nothing of it."""
+    from vlmguard.runtime import stop as ending
+
+    ending.abort(error)
 
 
 def announce_skip() -> None:

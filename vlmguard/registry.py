@@ -12,6 +12,10 @@ from vlmguard.runtime.faults import fault
 
 OWN = "vlmguard.rules"
 """Taken in by name: a zip, ``--target`` or a bare checkout has no entry-point metadata."""
+WRAP = frozenset(
+    f"vlmguard_{name}" for name in ("swift", "trl", "llamafactory", "accelerate", "flagembedding")
+)
+"""Adapters of ours without a rule: the watcher imports each of them with its framework."""
 
 
 @functools.cache
@@ -24,7 +28,7 @@ def load(host: Host) -> Host:
     """Take in every plug-in, each contained."""
     _add(host, "rules", lambda: importlib.import_module(OWN))
     for entry in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda e: e.name):
-        if entry.value != OWN:
+        if entry.value != OWN and entry.value not in WRAP:
             _add(host, entry.name, entry.load, _of(entry))
     return host
 

@@ -15,9 +15,9 @@ from vlmguard.core.advice import Advice, FindUnused, SetVariant
 from vlmguard.core.facts import Phase
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime.faults import contain
+from vlmguard_torch import stepping
+from vlmguard_torch.calls import ForwardHook, Witness
 from vlmguard_torch.layout import towers
-from vlmguard_torch.watch import stepping
-from vlmguard_torch.watch.forward_hooks import ForwardHook, Witness
 from vlmguard_transformers import accelerators, apply
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile

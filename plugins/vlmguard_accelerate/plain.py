@@ -16,9 +16,9 @@ from vlmguard.core.runstate import RunState
 from vlmguard.runtime.faults import contain
 from vlmguard_accelerate import loaders, loop
 from vlmguard_accelerate.standin import Ddp, StandIn
+from vlmguard_torch import stepping
 from vlmguard_torch.ledger import known, watcher
 from vlmguard_torch.ledger.plain import moves
-from vlmguard_torch.watch import stepping
 from vlmguard_transformers import accelerators, apply
 from vlmguard_transformers.profile import Profile
 from vlmguard_transformers.reading import Reading

@@ -25,6 +25,7 @@ from vlmguard_colossalai.facts import Forward
 from vlmguard_colossalai.touched import Touched
 from vlmguard_colossalai.translate import Scene
 from vlmguard_torch.layout.towers import kind_of, plain
+from vlmguard_torch.observe.isolated_state import random_kept
 from vlmguard_torch.watch import dry_run
 from vlmguard_torch.watch.gradients import Watch
 
@@ -53,7 +54,7 @@ class Prepared:
         """The dry step, if one is asked for."""
         batch = self.scene.options.dry_step
         if batch is None and self.state.settings.dry_step:
-            with dry_run.random_kept(self.scene.model):
+            with random_kept(self.scene.model):
                 batch = _first(loader)
             if batch is None:
                 report.line("dry step: no batch; give guard_booster one, or boost a dataloader")

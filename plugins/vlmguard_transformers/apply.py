@@ -6,11 +6,10 @@ from vlmguard import guard
 from vlmguard.core.plan import Plan
 from vlmguard.core.runstate import RunState
 from vlmguard.guard import Changes
-from vlmguard_torch.layout import freezing, parameters
-from vlmguard_torch.transaction import Transaction
+from vlmguard_torch.layout import parameters
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers import translate
-from vlmguard_transformers.model import loss_scale, padding
+from vlmguard_transformers.model import loss, padding
 from vlmguard_transformers.reading import Reading
 
 
@@ -19,15 +18,27 @@ def judge(read: Reading) -> RunState | None:
     return guard.pre_wrap(
         lambda: translate.run(read),
         lambda plan: apply(read, plan),
-        lambda: freezing.check(read.parameters, read.policy, read.parts),
+        lambda: check(read),
         owner=read.trainer,
         spell=read.profile.spell,
         speaks=read.profile.speaks,
     )
 
 
+def check(read: Reading) -> None:
+    """Raise `SettingsError` for a freeze policy that this model cannot obey."""
+    if read.policy == ():
+        return
+    from vlmguard_torch.layout import freezing
+
+    freezing.check(read.parameters, read.policy, read.parts)
+
+
 def apply(read: Reading, plan: Plan) -> Changes:
     """Make the plan's changes. On an exception everything is as it was."""
+    from vlmguard_torch.layout import freezing
+    from vlmguard_torch.transaction import Transaction
+
     trainer, profile = read.trainer, read.profile
     frozen = parameters.matching(read.parameters, plan.freeze, read.parts)
     with Transaction() as transaction:
@@ -37,7 +48,7 @@ def apply(read: Reading, plan: Plan) -> Changes:
             hf.set_wrap(trainer, plan.variant, transaction)
         freezing.obey(frozen, transaction)
         if plan.mean_loss:
-            loss_scale.mend(trainer, transaction)
+            loss.mend(trainer, transaction)
         if plan.pad:
             padding.install(read, transaction)
     return transaction.changes

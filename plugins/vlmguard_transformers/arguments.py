@@ -16,7 +16,6 @@ from vlmguard import guard
 from vlmguard.core import settings
 from vlmguard.core.errors import SettingsError
 from vlmguard.runtime.faults import contain
-from vlmguard.runtime.stop import abort
 from vlmguard.runtime.stub import is_off
 
 FLAGS = ("--vlmguard", "--vlmguard-freeze", "--vlmguard-dry-step")
@@ -153,7 +152,7 @@ def _raised(what: str, call: Callable[..., Any], *args: Any) -> None:
     try:
         contain(what, call, *args)
     except SettingsError as error:
-        contain("telling torchrun", abort, error)
+        contain("telling torchrun", guard.abort, error)
         from vlmguard.runtime.refusal import in_one_line
 
         contain("preparing to say it in one line", in_one_line)

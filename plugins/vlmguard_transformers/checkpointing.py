@@ -8,9 +8,11 @@ without blocks is asked what it would do.
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from vlmguard_torch.transaction import Transaction
+if TYPE_CHECKING:
+    from vlmguard_torch.transaction import Transaction
+
 
 # Newest first. From 5.23 both exist and only the first one is read; older releases have the second.
 _FLAG = ("activation_checkpointing", "gradient_checkpointing")

@@ -17,7 +17,7 @@ from vlmguard.runtime.seams import Seam
 from vlmguard_transformers import accelerators, apply, profiles
 from vlmguard_transformers.profile import Profile
 from vlmguard_transformers.reading import Reading
-from vlmguard_transformers.rows import batches, phases
+from vlmguard_transformers.rows import batches
 from vlmguard_transformers.watch import steps
 
 Args = tuple[Any, ...]
@@ -208,10 +208,17 @@ def loader(phase: Phase) -> Callable[[Any, Any, Args, Options], Any]:
 
     def made(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
         found = wrapped(*args, **kwargs)
-        contain("marking a data loader", phases.mark, found, phase)
+        contain("marking a data loader", _mark, found, phase)
         return found
 
     return made
+
+
+def _mark(loader: Any, phase: Phase) -> None:
+    """Imported where something is evaluated."""
+    from vlmguard_transformers.rows import phases
+
+    phases.mark(loader, phase)
 
 
 eval_loader = loader("eval")

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vlmguard.core import settings
 from vlmguard.core.advice import Advice
 from vlmguard.core.facts import Certainty, Checkpointing, Strategy
 from vlmguard.runtime.seams import Seam
-from vlmguard_torch.layout import by_structure, model_checkpointing, towers
+from vlmguard_torch.layout import model_checkpointing, towers
 from vlmguard_torch.layout.parameters import Parameters
 from vlmguard_torch.media import families
-from vlmguard_torch.transaction import Transaction
-from vlmguard_torch.watch import dry_run
 from vlmguard_transformers import checkpointing
 from vlmguard_transformers.rows import columns, peek
+
+if TYPE_CHECKING:
+    from vlmguard_torch.transaction import Transaction
 
 Paths = Mapping[str, tuple[str, ...]]
 
@@ -93,6 +94,11 @@ class Profile:
 
     def towers(self, trainer: Any) -> Paths:
         """Tower → module paths; {} for a text model."""
+        named = towers.by_name(trainer.model)
+        if named:
+            return named
+        from vlmguard_torch.layout import by_structure
+
         return by_structure.towers_of(trainer.model)
 
     def parts(self, trainer: Any) -> Paths:
@@ -206,4 +212,6 @@ class Profile:
 
     def loss(self, model: Any, batch: Mapping[str, Any]) -> Any:
         """(model, batch) → scalar tensor."""
+        from vlmguard_torch.watch import dry_run
+
         return dry_run.loss_of(model, batch)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from vlmguard.core.facts import Strategy
 from vlmguard.core.findings import Variant
-from vlmguard_torch.transaction import Transaction
-from vlmguard_torch.watch.tower_forwards import is_compiled
+from vlmguard_torch.calls import is_compiled
+
+if TYPE_CHECKING:
+    from vlmguard_torch.transaction import Transaction
 
 
 def strategy(trainer: Any) -> Strategy:

@@ -7,10 +7,10 @@ from typing import Any
 from vlmguard.core.facts import PARTITIONED, Certainty, Run, Strategy, Tower
 from vlmguard.runtime import seams
 from vlmguard.runtime.faults import contain
-from vlmguard_torch.layout import experts, freezing, parameters
+from vlmguard_torch.layout import parameters
 from vlmguard_transformers import SEAMS, shared_rows
 from vlmguard_transformers import trainer as hf
-from vlmguard_transformers.model import loss_scale, observation, padding, router_loss
+from vlmguard_transformers.model import loss, observation, padding
 from vlmguard_transformers.reading import Reading
 
 SENSES = frozenset({"vision", "audio"})
@@ -22,7 +22,7 @@ def run(read: Reading) -> Run:
     ddp = strategy == "ddp"
     towers = _towers(read)
     checkpointing = profile.checkpointing(trainer)
-    unfrozen = freezing.unfrozen(read.parameters, read.policy, read.parts)
+    unfrozen = _unfrozen(read)
     hooked = (*SEAMS, *profile.seams)
     meets = shared_rows.of(read)
     reenters = observation.reenters(trainer, checkpointing, towers)
@@ -35,7 +35,7 @@ def run(read: Reading) -> Run:
     lacking = not ddp and (unused != "no" or observed.media_apart)
     needed = unused == "yes" or observed.media_apart
     obstacle = padding.obstacle(trainer, meets.all, needed) if lacking else ""
-    times = loss_scale.times(trainer, read.phase, towers)
+    times = loss.times(trainer, read.phase, towers)
     state = read.state
     if state is not None:
         state.kept["blank kinds"] = padding.kinds(meets.all)
@@ -72,7 +72,7 @@ def run(read: Reading) -> Run:
         pads=padding.pads(trainer),
         cannot_pad=obstacle,
         overscaled=times,
-        router_loss=router_loss.of(trainer),
+        router_loss=loss.of_routers(trainer),
         find_unused=hf.find_unused(trainer, checkpointing.on) if ddp else None,
         static_graph=hf.static_graph(trainer) if ddp else None,
         compiled=hf.compiles(trainer),
@@ -91,10 +91,21 @@ def run(read: Reading) -> Run:
     )
 
 
+def _unfrozen(read: Reading) -> tuple[str, ...]:
+    """Names of parameters that train against the freeze policy."""
+    if read.policy == ():
+        return ()
+    from vlmguard_torch.layout import freezing
+
+    return freezing.unfrozen(read.parameters, read.policy, read.parts)
+
+
 def _experts(trainer: Any, strategy: Strategy) -> str:
     """Where experts are gathered one by one; accelerate makes classes of its setting leaves."""
     if strategy != "zero3":
         return ""
+    from vlmguard_torch.layout import experts
+
     plugin = getattr(trainer.accelerator.state, "deepspeed_plugin", None)
     leaves = getattr(plugin, "transformer_moe_cls_names", None) or ""
     return experts.alone(trainer.model, [name.strip() for name in leaves.split(",")])

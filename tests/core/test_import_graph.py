@@ -15,7 +15,7 @@ from tests.core.test_imports import ROOT, adapters, imported, modules
 
 FOLDERS = {
     "vlmguard_torch": (
-        ("errors", "transaction", "releases", "calls", "zero_contribution"),
+        ("errors", "transaction", "releases", "calls", "zero_contribution"), ("stepping",),
         ("layout",), ("media",), ("observe",), ("blank",), ("watch",), ("ledger",),
     ),
     "vlmguard_transformers": (

@@ -23,11 +23,11 @@ from vlmguard.core.facts import Run
 from vlmguard.core.facts import Tower as Tower_
 from vlmguard.core.runstate import RunState
 from vlmguard.core.settings import Settings
+from vlmguard_torch import calls as forward_hooks
 from vlmguard_torch import zero_contribution
 from vlmguard_torch.blank import blank_input, hooks, rank_divergence
 from vlmguard_torch.layout import cross_attention, towers
 from vlmguard_torch.media import blank_media
-from vlmguard_torch.watch import forward_hooks
 
 SIDE, HIDDEN = 4, 8
 

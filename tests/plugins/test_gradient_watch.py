@@ -11,7 +11,7 @@ import weakref
 import pytest
 import torch
 
-from vlmguard_torch.watch import stepping
+from vlmguard_torch import stepping
 from vlmguard_torch.watch.gradients import AGREE, LIMIT, Watch
 
 PATHS = {"llm": ("a",), "vision": ("b",)}

@@ -12,7 +12,7 @@ from tests.plugins.toys import Toy, config
 from vlmguard.core.facts import Tower
 from vlmguard_torch.observe import observer
 from vlmguard_torch.transaction import Transaction
-from vlmguard_transformers.model import loss_scale
+from vlmguard_transformers.model import loss as loss_scale
 
 SEES, READS = (Tower("vision", total=2),), (Tower("llm", total=2),)
 

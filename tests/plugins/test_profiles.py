@@ -20,7 +20,7 @@ from vlmguard.core.runstate import RunState
 from vlmguard_accelerate import loop
 from vlmguard_llamafactory.profile import PROFILE as LLAMAFACTORY
 from vlmguard_swift.profile import PROFILE as SWIFT
-from vlmguard_torch.watch.forward_hooks import ForwardHook, Witness
+from vlmguard_torch.calls import ForwardHook, Witness
 from vlmguard_transformers import accelerators, arguments
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.model import observation

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import vlmguard_accelerate
+import vlmguard_torch as ledger
 import vlmguard_transformers
 from tests.plugins.test_profiles import Accelerator, Model
 from tests.plugins.test_trainer_adapter import loaded
@@ -22,7 +23,6 @@ from vlmguard import guard
 from vlmguard.core import runstate
 from vlmguard.runtime import faults
 from vlmguard_accelerate import loop
-from vlmguard_torch.ledger import seams as ledger
 
 ROOT = Path(__file__).parents[2]
 SEAMS = (*vlmguard_transformers.SEAMS, *vlmguard_accelerate.SEAMS, *ledger.SEAMS)

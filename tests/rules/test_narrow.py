@@ -167,9 +167,7 @@ def test_vg106_remedies(run, remedies):
         (replace(UNUSED, may_be_unused="yes", provenance={"may_be_unused": "assumed"}), "note"),
         (replace(UNUSED, towers=(LLM,), text_skips=("q",)), "error"),
         (
-            replace(
-                UNUSED, towers=(LLM,), text_skips=("q",), provenance={"text_skips": "assumed"}
-            ),
+            replace(UNUSED, towers=(LLM,), text_skips=("q",), provenance={"text_skips": "assumed"}),
             None,
         ),
         (replace(UNUSED, may_be_unused="no", never_used=("a", "b")), "error"),

@@ -49,8 +49,11 @@ SPEAKS = [
     ("VG106", replace(IDLE, towers=(LLM, FROZEN), strategy="fsdp2"), "error"),
     ("VG106", replace(IDLE, phase="eval"), "error"),
     ("VG106", replace(IDLE, can_pad=False), "error"),
-    ("VG106", replace(IDLE, may_be_unused="no", media_apart=True,
-                      provenance={"media_apart": "observed"}), "error"),
+    (
+        "VG106",
+        replace(IDLE, may_be_unused="no", media_apart=True, provenance={"media_apart": "observed"}),
+        "error",
+    ),
     ("VG106", replace(IDLE, provenance={"may_be_unused": "assumed"}), "note"),
     ("VG106", replace(UNUSED, may_be_unused="no", never_used=("visual.last",)), "error"),
     ("VG106", replace(UNUSED, towers=(LLM, FROZEN), text_skips=("layers.3.q",)), "error"),

@@ -14,12 +14,12 @@ OUTSIDE = (
     "vlmguard.runtime.stderr",
     "vlmguard.core.errors",
     "vlmguard.guard:state_of",  # a containment, too
-    "vlmguard_torch.watch.forward_hooks:ForwardHook.__call__",
-    "vlmguard_torch.watch.forward_hooks:Behind.__call__",
-    "vlmguard_torch.watch.forward_hooks:Witness.__call__",
+    "vlmguard_torch.calls:ForwardHook.__call__",
+    "vlmguard_torch.calls:Behind.__call__",
+    "vlmguard_torch.calls:Witness.__call__",
     "vlmguard_accelerate.plain:_stepped",  # the same, of a hook on an optimizer
-    "vlmguard_torch.watch.stepping:AtStep._before",
-    "vlmguard_torch.watch.stepping:AtStep._after",
+    "vlmguard_torch.stepping:AtStep._before",
+    "vlmguard_torch.stepping:AtStep._after",
     "vlmguard_torch.ledger.watcher:Watcher.before",
     "vlmguard_torch.ledger.watcher:Watcher.after",
     "vlmguard.ranks",  # the campaign's own

@@ -39,7 +39,7 @@ HOME = os.path.dirname(os.path.dirname(os.path.abspath(vlmguard.__file__)))
 """The folder that this vlmguard was imported from."""
 PARTS = {
     "vlmguard_accelerate.plain_seams": ", scripts that use DDP without a trainer",
-    "vlmguard_torch.ledger.seams": ", the ledger",
+    "vlmguard_torch": ", the ledger",
 }
 """What an adapter is for, where the framework's name does not tell it."""
 OTHERWISE = """\

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
+from vlmguard.core.late import Page, of_batches, of_gradients, of_runs
 
-RULES = tuple(
-    importlib.import_module(f"{__name__}.{info.name}")
-    for info in pkgutil.iter_modules(__path__)
-    if info.name.startswith("vg")
-)
+_ONLY = ("colossalai",)
+RULES: tuple[Page, ...] = (
+    of_batches(f"{__name__}.vg205_text_only_gemini", "fix", FRAMEWORKS=_ONLY),
+    of_gradients(f"{__name__}.vg303_untouched", "error", "untouched-gemini",
+                 lambda seen: getattr(seen, "untouched", None), FRAMEWORKS=_ONLY),
+    of_runs(f"{__name__}.vg304_never_used", "fix", "never-used-gemini",
+            lambda run: run.strategy == "gemini"),
+    of_gradients(f"{__name__}.vg305_second_backward", "error", "second-backward-gemini",
+                 lambda seen: getattr(seen, "overwritten", False), FRAMEWORKS=_ONLY),
+)  # fmt: skip
 
 
 def register() -> None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vlmguard.core.facts import Checkpointing
-from vlmguard_torch.transaction import Transaction
+
+if TYPE_CHECKING:
+    from vlmguard_torch.transaction import Transaction
 
 _FUNCTION = "_gradient_checkpointing_func"
 

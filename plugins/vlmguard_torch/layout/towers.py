@@ -42,6 +42,14 @@ def plain(name: str) -> str:
     return _INSIDE.sub("", _PREFIX.sub("", name)).removeprefix("base_model.")
 
 
+def modules(model: Any) -> dict[str, Any]:
+    """Plain name → module; of several with one name the outermost, which is called."""
+    named: dict[str, Any] = {}
+    for name, module in model.named_modules():
+        named.setdefault(plain(name), module)
+    return named
+
+
 def by_name(model: Any) -> dict[str, tuple[str, ...]]:
     """Kind ("vision", "audio", "aligner", "llm") → plain module paths; {} without a tower.
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from vlmguard.ledger.account import Account, Tensor
+from vlmguard_torch import stepping
 from vlmguard_torch.layout import towers
-from vlmguard_torch.watch import stepping
 
 _OF_DEEPSPEED = ("bit16_groups", "bf16_groups", "fp16_groups")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+from vlmguard_torch import stepping
 from vlmguard_torch.ledger import accounts
-from vlmguard_torch.watch import stepping
 
 _optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
 

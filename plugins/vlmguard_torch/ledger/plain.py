@@ -12,11 +12,10 @@ import torch
 from vlmguard.core import runstate
 from vlmguard.runtime import seams
 from vlmguard.runtime.faults import contain
+from vlmguard_torch import stepping
+from vlmguard_torch.calls import ForwardHook, is_compiled
 from vlmguard_torch.layout import towers
 from vlmguard_torch.ledger import known, special, start, watcher
-from vlmguard_torch.watch import stepping
-from vlmguard_torch.watch.forward_hooks import ForwardHook
-from vlmguard_torch.watch.tower_forwards import is_compiled
 
 Args = tuple[Any, ...]
 Options = dict[str, Any]

@@ -8,10 +8,11 @@ from typing import Any
 import torch
 
 from vlmguard_torch.layout import towers
+from vlmguard_torch.layout.towers import modules
 from vlmguard_torch.ledger.leaves import leaves_of
 from vlmguard_torch.ledger.reader import Reader, Subject
 from vlmguard_torch.ledger.unreadable import why_no_leaves
-from vlmguard_torch.watch.tower_forwards import TowerForwards, modules
+from vlmguard_torch.watch.tower_forwards import TowerForwards
 
 
 class Reach(Reader):

@@ -17,11 +17,11 @@ from vlmguard.ledger.account import STATIONS, Verdict
 from vlmguard.ledger.gather import Gather
 from vlmguard.ledger.when import When
 from vlmguard.runtime import exchange, ranks, stub
+from vlmguard_torch import stepping
 from vlmguard_torch.ledger import text, watcher
 from vlmguard_torch.ledger.accounts import account_of, strategy_of
 from vlmguard_torch.ledger.reader import Reader, Subject
 from vlmguard_torch.ledger.watcher import Watcher
-from vlmguard_torch.watch import stepping
 
 _numbers = itertools.count()
 """Watchers of a process, counted alike on all ranks."""

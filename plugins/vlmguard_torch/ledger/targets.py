@@ -12,11 +12,11 @@ import torch
 
 from vlmguard.ledger.targets import FIELDS
 from vlmguard.runtime.faults import contain
+from vlmguard_torch.calls import Behind, ForwardHook
 from vlmguard_torch.ledger import head as heads
 from vlmguard_torch.ledger.head import Autocast, Head
 from vlmguard_torch.ledger.loss_scale import scaler
 from vlmguard_torch.ledger.reader import Reader, Subject
-from vlmguard_torch.watch.forward_hooks import Behind, ForwardHook
 
 WHAT = "the ledger's targets"
 POSITIONS, FEW = 64, 8

@@ -18,14 +18,14 @@ from vlmguard.ledger.account import Account, Page
 from vlmguard.ledger.gather import Gather
 from vlmguard.ledger.when import When
 from vlmguard.runtime.faults import contain
+from vlmguard_torch import stepping
+from vlmguard_torch.calls import ForwardHook
 from vlmguard_torch.ledger.accounts import account_of
 from vlmguard_torch.ledger.later import as_json
 from vlmguard_torch.ledger.pages import OnVerdicts, Pages
 from vlmguard_torch.ledger.reader import Reader, Subject
 from vlmguard_torch.ledger.recipe import Recipe, Weakly
 from vlmguard_torch.media.kinds import kinds_of
-from vlmguard_torch.watch import stepping
-from vlmguard_torch.watch.forward_hooks import ForwardHook
 
 __all__ = ["Watcher", "account_of", "as_json"]
 

@@ -11,7 +11,7 @@ import os
 import random
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -183,3 +183,35 @@ def _no_global_hooks() -> Iterator[None]:
 _SET_ASIDE = (
     _one_thread, _quiet, _randomness, _defaults, _no_zero_init, _alone, _no_global_hooks,
 )  # fmt: skip
+
+
+@contextlib.contextmanager
+def random_kept(model: Any) -> Iterator[None]:
+    """Put back the random states of Python, numpy, torch and the accelerators that ``model`` is on
+    (a look at any other would set up a context there)."""
+    restore = _random_states({p.device for p in model.parameters()})
+    try:
+        yield
+    finally:
+        restore()
+
+
+def _random_states(devices: set[torch.device]) -> Callable[[], None]:
+    numpy = sys.modules.get("numpy")
+    states: list[tuple[Callable[..., None], tuple[Any, ...]]] = [
+        (random.setstate, (random.getstate(),)),
+        (torch.set_rng_state, (torch.get_rng_state(),)),
+    ]
+    if numpy is not None:
+        states.append((numpy.random.set_state, (numpy.random.get_state(),)))
+    for device in devices:
+        own = getattr(torch, device.type, None)
+        if device.type != "cpu" and hasattr(own, "get_rng_state"):
+            where = () if device.type == "mps" else (device,)
+            states.append((own.set_rng_state, (own.get_rng_state(*where), *where)))
+
+    def restore() -> None:
+        for setter, values in states:
+            setter(*values)
+
+    return restore

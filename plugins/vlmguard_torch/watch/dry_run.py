@@ -5,8 +5,6 @@ An adapter calls `run` on the plain model, before anything wraps it, and `say` w
 
 from __future__ import annotations
 
-import random
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -17,8 +15,9 @@ import torch
 from vlmguard.core.facts import Gradients, Wiring
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime import report
-from vlmguard_torch.layout.towers import kind_of, plain
-from vlmguard_torch.watch.tower_forwards import TowerForwards, modules
+from vlmguard_torch.layout.towers import kind_of, modules, plain
+from vlmguard_torch.observe.isolated_state import random_kept
+from vlmguard_torch.watch.tower_forwards import TowerForwards
 
 Loss = Callable[[Any, Mapping[str, Any]], Any]
 
@@ -216,37 +215,5 @@ def _modules(model: Any) -> Callable[[], None]:
         with torch.no_grad():
             for buffer, before in values:
                 buffer.copy_(before)
-
-    return restore
-
-
-@contextmanager
-def random_kept(model: Any) -> Iterator[None]:
-    """Put back the random states of Python, numpy, torch and the accelerators that ``model`` is on
-    (a look at any other would set up a context there)."""
-    restore = _random_states({p.device for p in model.parameters()})
-    try:
-        yield
-    finally:
-        restore()
-
-
-def _random_states(devices: set[torch.device]) -> Callable[[], None]:
-    numpy = sys.modules.get("numpy")
-    states: list[tuple[Callable[..., None], tuple[Any, ...]]] = [
-        (random.setstate, (random.getstate(),)),
-        (torch.set_rng_state, (torch.get_rng_state(),)),
-    ]
-    if numpy is not None:
-        states.append((numpy.random.set_state, (numpy.random.get_state(),)))
-    for device in devices:
-        own = getattr(torch, device.type, None)
-        if device.type != "cpu" and hasattr(own, "get_rng_state"):
-            where = () if device.type == "mps" else (device,)
-            states.append((own.set_rng_state, (own.get_rng_state(*where), *where)))
-
-    def restore() -> None:
-        for setter, values in states:
-            setter(*values)
 
     return restore

@@ -17,9 +17,9 @@ from operator import attrgetter, is_
 from typing import Any
 
 from vlmguard.core.facts import Gradients, Wiring
-from vlmguard_torch.layout.towers import kind_of, plain
-from vlmguard_torch.watch.forward_hooks import Hooked
-from vlmguard_torch.watch.tower_forwards import TowerForwards, modules
+from vlmguard_torch.calls import Hooked
+from vlmguard_torch.layout.towers import kind_of, modules, plain
+from vlmguard_torch.watch.tower_forwards import TowerForwards
 
 AGREE: Mapping[Wiring, int] = {"cut": 2, "no_grad": 2, "dropped": 8}
 """Windows that have to say the same of a tower before anything is said."""

@@ -18,8 +18,7 @@ from torch.utils.hooks import unserializable_hook
 from vlmguard.core import wiring
 from vlmguard.core.facts import Wiring
 from vlmguard.core.wiring import BLIND, FROZEN, GOT, NEEDS, ODD, OFF
-from vlmguard_torch.layout.towers import plain
-from vlmguard_torch.watch.forward_hooks import Behind, Hooked
+from vlmguard_torch.calls import Behind, Hooked, is_compiled
 from vlmguard_torch.zero_contribution import tensors
 
 
@@ -121,14 +120,6 @@ def _runs_again() -> bool:
     return False
 
 
-def modules(model: Any) -> dict[str, Any]:
-    """Plain name → module; of several with one name the outermost, which is called."""
-    named: dict[str, Any] = {}
-    for name, module in model.named_modules():
-        named.setdefault(plain(name), module)
-    return named
-
-
 def _owner(named: Mapping[str, Any], name: str) -> str:
     """Path of the module that is called with a parameter: a list of parameters never is."""
     path = name.rpartition(".")[0]
@@ -149,10 +140,3 @@ def _compiled(named: Mapping[str, Any], path: str) -> bool:
     parts = path.split(".")
     around = [".".join(parts[:depth]) for depth in range(len(parts) + 1)]
     return any(is_compiled(named[each]) for each in around if each in named)
-
-
-def is_compiled(module: Any) -> bool:
-    """Whether `torch.compile` made this module, or its call."""
-    if type(module).__name__ == "OptimizedModule":
-        return True
-    return getattr(module, "_compiled_call_impl", None) is not None

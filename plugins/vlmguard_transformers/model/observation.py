@@ -10,9 +10,8 @@ from typing import Any
 from vlmguard.core import runstate
 from vlmguard.core.facts import MEDIA, PARTITIONED, Certainty, Checkpointing, Provenance, Tower
 from vlmguard.runtime.faults import contain
-from vlmguard_torch.layout.towers import kind_of, plain, without_adapters
+from vlmguard_torch.layout.towers import kind_of, modules, plain, without_adapters
 from vlmguard_torch.observe.observed import under
-from vlmguard_torch.watch.tower_forwards import modules
 from vlmguard_transformers.reading import Reading
 from vlmguard_transformers.shared_rows import Meets, senses
 

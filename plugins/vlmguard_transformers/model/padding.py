@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vlmguard.core import runstate
 from vlmguard.core.facts import PARTITIONED
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime import report
-from vlmguard_torch.layout import experts
-from vlmguard_torch.transaction import Transaction
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.model import observation
 from vlmguard_transformers.reading import Reading
+
+if TYPE_CHECKING:
+    from vlmguard_torch.transaction import Transaction
 
 _KEY = "blanks"
 
@@ -79,6 +80,8 @@ def install(read: Reading, transaction: Transaction) -> None:
 def _gather_experts_whole(models: list[Any], state: RunState, transaction: Transaction) -> None:
     """With the blank, ZeRO-3 meets the same modules in every step, so it gathers ahead. Experts
     that are called as often as rows choose would end that on one rank alone: a hang."""
+    from vlmguard_torch.layout import experts
+
     for module in (each for model in models for each in experts.looped(model)):
         undo = experts.make_leaf(module)
         transaction.did(undo, "fused experts are leaf modules of ZeRO-3", "blank")

@@ -12,7 +12,7 @@ from typing import Any
 
 from vlmguard_torch.layout import towers
 from vlmguard_torch.media.kinds import kinds_of, untold
-from vlmguard_torch.watch import dry_run
+from vlmguard_torch.observe.isolated_state import random_kept
 
 ROWS, SECONDS = 16, 3.0
 
@@ -35,7 +35,7 @@ def kinds(trainer: Any, dataset: Any) -> frozenset[str] | None:
     rest = sorted(set(range(len(rows))).difference(few))
     found: set[str] = set()
     seen, end = 0, time.monotonic() + SECONDS
-    with dry_run.random_kept(trainer.model):
+    with random_kept(trainer.model):
         for number in (*few, *rest):
             if time.monotonic() > end or (seen >= len(few) and found != {"text"}):
                 break

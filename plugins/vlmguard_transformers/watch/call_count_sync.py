@@ -18,11 +18,10 @@ from vlmguard import agree, guard
 from vlmguard.core.facts import PARTITIONED
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime import exchange, ranks
-from vlmguard_torch.calls import in_backward
+from vlmguard_torch.calls import ForwardHook, Hooked, in_backward
 from vlmguard_torch.layout import gathered
 from vlmguard_torch.layout.towers import plain
 from vlmguard_torch.observe.observed import Observed, under
-from vlmguard_torch.watch.forward_hooks import ForwardHook, Hooked
 from vlmguard_transformers.model import observation
 
 KEY = "abreast"
@@ -124,13 +123,6 @@ def start(trainer: Any, state: RunState) -> None:
         return
     watch = state.kept[KEY] = Abreast(state, run.per_image, _behind(observed, run.per_image))
     state.at_close(watch.close)
-
-
-def step(trainer: Any, state: RunState) -> None:
-    """A training step begins."""
-    watch = state.kept.get(KEY)
-    if watch is not None:
-        watch.step(trainer.model)
 
 
 def _behind(observed: Observed, paths: tuple[str, ...]) -> list[str]:

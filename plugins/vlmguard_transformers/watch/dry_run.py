@@ -15,6 +15,7 @@ from vlmguard import guard
 from vlmguard.core.errors import Stop
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime import report
+from vlmguard_torch.observe.isolated_state import random_kept
 from vlmguard_torch.watch import dry_run
 from vlmguard_transformers.reading import Reading
 
@@ -32,7 +33,7 @@ def rehearse(read: Reading, state: RunState) -> None:
     try:
         if why := profile.dry_run_obstacle(trainer) or _too_large(trainer):
             raise dry_run.CannotTry(why)
-        with dry_run.random_kept(model):
+        with random_kept(model):
             batch = _batch(trainer)
         if not isinstance(batch, Mapping):
             raise dry_run.CannotTry("this trainer makes its batches while it trains")

@@ -10,8 +10,8 @@ from vlmguard.core.runstate import RunState
 from vlmguard.runtime import seams
 from vlmguard.runtime.faults import contain
 from vlmguard.runtime.seams import Seam
+from vlmguard_torch import stepping
 from vlmguard_torch.ledger import start
-from vlmguard_torch.watch import stepping
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.watch import logs
 

@@ -8,30 +8,34 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vlmguard import guard, registry
 from vlmguard.core import runstate
-from vlmguard.core.facts import Run
+from vlmguard.core.facts import PARTITIONED, Run
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime import seams
 from vlmguard.runtime.faults import contain
-from vlmguard_torch.watch import stepping
-from vlmguard_torch.watch.gradients import Watch
+from vlmguard_torch import stepping
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.model import padding
 from vlmguard_transformers.profile import Paths, Profile
 from vlmguard_transformers.reading import Reading
 from vlmguard_transformers.rows.batches import HEARS
-from vlmguard_transformers.watch import call_count_sync, forwards
+from vlmguard_transformers.watch import forwards
+
+if TYPE_CHECKING:
+    from vlmguard_torch.watch.gradients import Watch
 
 # FSDP puts other parameters in place of the model's: hooks on those would never be called.
 _HOOKED = ("single", "ddp", "zero0", "zero1", "zero2", "zero3")
 _TAKEN = ("zero0", "zero1", "zero2", "zero3")  # DeepSpeed takes gradients from the parameters
 _KEY, _KNOWN = "profile", "optimizers"
 _CALLS = "calls of towers"
+ABREAST = "abreast"
+"""What compares the ranks' calls, where they can part."""
 _SETTLED = "settled"
-_EACH_STEP = (forwards.KEY, call_count_sync.KEY, _CALLS)
+_EACH_STEP = (forwards.KEY, ABREAST, _CALLS)
 """What is kept as long as something is looked at in each step."""
 
 
@@ -89,7 +93,10 @@ def start(read: Reading, state: RunState) -> None:
     state.kept[_KNOWN] = weakref.WeakSet()
     if state.run is None:
         return
-    call_count_sync.start(trainer, state)
+    if state.run.strategy in PARTITIONED:
+        from vlmguard_transformers.watch import call_count_sync
+
+        call_count_sync.start(trainer, state)
     if "VG102" in state.neutral and not compiles:
         from vlmguard_transformers.watch.repeats import Calls
 
@@ -119,6 +126,8 @@ def watch(trainer: Any, state: RunState, optimizer: Any, *, whole: bool = True) 
     contain("the ledger", _keep_books, trainer, state, own, whole)
     if seen is None or not _can_watch(run, own):
         return
+    from vlmguard_torch.watch.gradients import Watch  # before that, a run may have ended
+
     made = Watch(
         seen.profile.model(trainer),
         seen.towers,
@@ -153,7 +162,8 @@ def before(trainer: Any, state: RunState) -> None:
     """A step begins; its forward is yet to come."""
     if not state.stepped:
         guard.look_again(state)
-    call_count_sync.step(trainer, state)
+    if (abreast := state.kept.get(ABREAST)) is not None:
+        abreast.step(trainer.model)
     watch(trainer, state, getattr(trainer, "optimizer", None))
 
 

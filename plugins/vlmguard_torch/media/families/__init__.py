@@ -5,11 +5,10 @@ One family a file. `of` finds the family by ``config.model_type``; an unknown on
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-
-from vlmguard_torch.media.families import llava, qwen_vl
 
 
 @dataclass(frozen=True)
@@ -36,10 +35,15 @@ class Family:
         return self.module.NEEDS  # type: ignore[no-any-return]
 
 
-_ALL = tuple(Family(module.__name__.rsplit(".", 1)[-1], module) for module in (qwen_vl, llava))
+MODEL_TYPES = {
+    "qwen_vl": ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe"),
+    "llava": ("llava", "llava_next", "llava_onevision"),
+}
+"""Family → the ``model_type`` of its configs. Its file is imported for one of these."""
 
 
 def of(config: Any) -> Family | None:
     """The family of a model's config, or None."""
     kind = getattr(config, "model_type", None)
-    return next((family for family in _ALL if kind in family.module.MODEL_TYPES), None)
+    name = next((name for name, kinds in MODEL_TYPES.items() if kind in kinds), "")
+    return Family(name, importlib.import_module(f"{__name__}.{name}")) if name else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-MODEL_TYPES = ("llava", "llava_next", "llava_onevision")
 NEEDS: Mapping[str, tuple[str, ...]] = {}
 
 

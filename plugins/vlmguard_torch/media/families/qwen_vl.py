@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-MODEL_TYPES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe")
 NEEDS = {"pixel_values": ("image_grid_thw",), "pixel_values_videos": ("video_grid_thw",)}
 
 

@@ -1,4 +1,6 @@
-"""Whether a Trainer leaves a division to the model's loss that the model does not make.
+"""A run's loss, read before it trains: its scale, and the part that balances experts.
+
+`times` asks whether a Trainer leaves a division to the model's loss that the model does not make.
 
 A forward with ``**kwargs`` is taken for one that divides the sum of its tokens' losses by
 ``num_items_in_batch``, the number of them on all ranks and in all micro-batches of a step. So the
@@ -9,19 +11,24 @@ Read in transformers 4.49, 4.51, 4.57, 5.6, 5.19 and 5.23.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from packaging.version import Version
 
 from vlmguard.core.facts import Phase, Tower
 from vlmguard.runtime.faults import contain
-from vlmguard_torch.transaction import Transaction
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.model import observation
+
+if TYPE_CHECKING:
+    from vlmguard_torch.transaction import Transaction
 
 FIRST = Version("4.49")
 """Before, a step without the flag was not divided by its micro-batches either."""
 _FLAG = "model_accepts_loss_kwargs"
+_LOGITS = "router_logits"
+_COEFFICIENT = "router_aux_loss_coef"
 
 
 def times(trainer: Any, phase: Phase, towers: tuple[Tower, ...]) -> int:
@@ -66,3 +73,35 @@ def _takes_loss(trainer: Any) -> bool:
     if getattr(trainer, "loss_is_scaled_for_ga", None) is not None:
         return False
     return hf.home(trainer, "compute_loss") == "transformers.trainer"
+
+
+def of_routers(trainer: Any) -> bool:
+    """Whether it has a part of router logits that transformers records while blocks run: asked for,
+    with a coefficient, of a model whose class records them."""
+    return bool(contain("reading the loss of the routers", _of_routers, trainer))
+
+
+def _of_routers(trainer: Any) -> bool:
+    return _asked(trainer) and any(
+        _LOGITS in (getattr(type(module), "_can_record_outputs", None) or ())
+        for module in trainer.model.modules()
+    )
+
+
+def _asked(trainer: Any) -> bool:
+    """By the config, as transformers, LLaMA-Factory and TRL's SFT read it; by a trainer's own
+    switch (TRL's and ms-swift's preference trainers); by ms-swift's flag."""
+    if getattr(trainer.args, _COEFFICIENT, None):
+        return True
+    configs = list(_configs(trainer.model))
+    weighs = any(getattr(config, _COEFFICIENT, 0) for config in configs)
+    asked = any(getattr(config, "output_router_logits", False) for config in configs)
+    return weighs and (asked or bool(getattr(trainer, "aux_loss_enabled", False)))
+
+
+def _configs(model: Any) -> Iterator[Any]:
+    config = getattr(model, "config", None)
+    yield config
+    text = getattr(config, "get_text_config", None)
+    if text is not None:
+        yield text()
