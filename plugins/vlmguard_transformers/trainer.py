@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any, Literal
 
 from vlmguard.core.facts import Strategy
@@ -51,6 +52,26 @@ def clipping(trainer: Any) -> Literal["", "written", "missing"]:
     if plugin is None:
         return ""
     return "written" if "gradient_clipping" in plugin.hf_ds_config.config else "missing"
+
+
+def empty_group(trainer: Any) -> Literal["no", "yes"]:
+    """Whether one of the two groups that the Trainer makes, with and without weight decay, holds
+    no parameter under DeepSpeed. "no" where the config has the optimizer or the schedule made, and
+    where the groups are the user's own."""
+    plugin = getattr(trainer.accelerator.state, "deepspeed_plugin", None)
+    if plugin is None or {"optimizer", "scheduler"} & set(plugin.hf_ds_config.config):
+        return "no"
+    if trainer.optimizer is not None or not _of_a_framework(trainer, "create_optimizer"):
+        return "no"
+    with contextlib.suppress(Exception):  # it may be the user's
+        decayed = set(trainer.get_decay_parameter_names(trainer.model))
+        trained = [name for name, p in trainer.model.named_parameters() if p.requires_grad]
+        return "yes" if len({name in decayed for name in trained}) == 1 else "no"
+    return "no"
+
+
+def _of_a_framework(trainer: Any, name: str) -> bool:
+    return home(trainer, name).partition(".")[0] in _FRAMEWORKS
 
 
 def overlap_comm(trainer: Any) -> bool:

@@ -79,6 +79,7 @@ def run(read: Reading) -> Run:
         accumulation=trainer.args.gradient_accumulation_steps,
         clipping=hf.clipping(trainer),
         overlap_comm=hf.overlap_comm(trainer),
+        empty_group=hf.empty_group(trainer),
         freeze=read.policy,
         unfrozen=len(unfrozen),
         unfrozen_example=unfrozen[0] if unfrozen else "",

@@ -1,5 +1,5 @@
 """`pre_step(batch)` in commands of frameworks: a rule of a third party hears each batch of training
-and of evaluation once. Trainers and loops of a user's own: tests/frameworks/trainers/test_owners.py."""
+and of evaluation once. Trainers and own loops: tests/frameworks/trainers/test_owners.py."""
 
 from __future__ import annotations
 

@@ -48,7 +48,8 @@ def tools(tmp_path_factory) -> Path:
 def checkout(release: str, folder: Path) -> Path:
     """A framework's sources, as they are released."""
     call(sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:",
-         "--no-build-isolation", "-d", folder, release, env=os.environ | {"BUILD_EXT": "0"})  # fmt: skip
+         "--no-build-isolation", "-d", folder, release,
+         env=os.environ | {"BUILD_EXT": "0"})  # fmt: skip
     with tarfile.open(next(folder.glob("*.tar.gz"))) as archive:
         archive.extractall(folder, filter="data")
     return next(each.parent for each in folder.glob("*/PKG-INFO"))

@@ -23,7 +23,8 @@ RUNS = [case[1] for case in (*SPEAKS, *SILENT)]
 FIELDS = ("strategy", "checkpointing", "towers", "forwards", "shared", "repeats", "find_unused",
           "static_graph", "accumulation", "clipping", "freeze", "unfrozen", "missing_seams",
           "lost_seams", "overscaled", "router_loss", "experts", "per_image", "generates", "phase",
-          "releases", "world", "may_be_unused", "never_used", "cut_off", "text_skips")  # fmt: skip
+          "releases", "world", "empty_group", "may_be_unused", "never_used", "cut_off",
+          "text_skips")  # fmt: skip
 
 
 def drawn(number):

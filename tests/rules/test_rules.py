@@ -25,6 +25,7 @@ ZERO3 = replace(ZERO2, strategy="zero3")
 UNUSED = replace(DDP, may_be_unused="yes", towers=(VISION,), find_unused=False)
 IDLE = replace(ZERO3, may_be_unused="yes", can_pad=True, checkpointing=OTHER)
 
+STRICT = {"torch": "2.10.0", "transformers": "4.57.6"}
 SPEAKS = [
     ("VG101", DDP, "error"),
     ("VG101", replace(DDP, find_unused=False), "note"),
@@ -82,8 +83,15 @@ SPEAKS = [
     ("VG403", replace(ZERO3, clipping="missing", releases={"deepspeed": "0.19.3"}), "warning"),
     ("VG405", replace(ZERO3, releases=OLD, frozen=True, forwards=2), "error"),
     ("VG408", replace(ZERO2, releases={"torch": "2.8.0", "deepspeed": "0.18.9"}), "warning"),
+    ("VG409", replace(ZERO3, empty_group="yes", releases=STRICT), "warning"),
+    ("VG409", replace(ZERO2, empty_group="possible", releases=STRICT), "warning"),
 ]
 SILENT = [
+    ("VG409", replace(ZERO3, releases=STRICT)),
+    ("VG409", replace(DDP, empty_group="yes", releases=STRICT)),
+    ("VG409", replace(ZERO3, empty_group="yes", releases={**STRICT, "torch": "2.9.1"})),
+    ("VG409", replace(ZERO3, empty_group="yes", releases={**STRICT, "transformers": "5.1.0"})),
+    ("VG409", replace(ZERO3, empty_group="yes", releases={"torch": "2.13.0"})),
     ("VG101", replace(DDP, checkpointing=OTHER)),
     ("VG101", replace(DDP, static_graph=True)),
     ("VG101", replace(DDP, checkpointing=Checkpointing(False, True))),

@@ -48,6 +48,7 @@ class Draft:
     router_loss: bool = False
     generates: bool = False
     overlap_comm: bool = False
+    schedules: bool = False
     freeze: tuple[str, ...] = ()
     conflicting_flags: tuple[str, ...] = ()
     doubts: list[str] = field(default_factory=list)
@@ -88,6 +89,7 @@ def run(draft: Draft) -> Run:
         "router_loss": draft.router_loss,
         "generates": draft.generates,
         "overlap_comm": draft.overlap_comm,
+        "empty_group": "possible" if draft.schedules and draft.tuning == "lora" else "no",
         "freeze": draft.freeze,
         "conflicting_flags": draft.conflicting_flags,
         "rows": tuple(sorted(draft.rows.kinds)),

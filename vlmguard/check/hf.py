@@ -109,6 +109,7 @@ def strategy(values: Values, job: Job, files: Files, draft: Draft) -> Mapping[st
         zero = config.get("zero_optimization")
         draft.overlap_comm = isinstance(zero, dict) and zero.get("overlap_comm") is True
         draft.clipping = "written" if "gradient_clipping" in config else "missing"
+        draft.schedules = not {"optimizer", "scheduler"} & set(config)
         if kind == "DEEPSPEED" and "gradient_clipping" not in config:
             draft.clipping = "written"  # accelerate fills it in
     elif fsdp not in (None, "", [], False) or kind == "FSDP":

@@ -140,6 +140,8 @@ class Run:
         lost_seams: seams whose function somebody replaced after we wrapped it.
         accumulation: micro-batches before one optimizer step.
         clipping: whether DeepSpeed's config has the key ``gradient_clipping``; "" elsewhere.
+        empty_group: whether the optimizer gets a group without parameters under DeepSpeed, which
+            drops it when the Trainer's schedule has counted it; "possible" where that is not known.
         overlap_comm: whether DeepSpeed's config has it on; ZeRO-1 then reduces as ZeRO-2 does.
         provenance: fact → how it is known; a fact that is not named was read from the run itself.
     """
@@ -187,6 +189,7 @@ class Run:
     overscaled: int = 1
     router_loss: bool = False
     overlap_comm: bool = False
+    empty_group: Certainty = "no"
     provenance: Mapping[str, Provenance] = field(default_factory=dict)
 
     def tower(self, kind: str) -> Tower | None:

@@ -78,6 +78,7 @@ LATE: tuple[Page, ...] = (
             concerns=lambda run: told(run).verdict == "nothing"),
     Page(_at("vg406_ranks_disagree"), "error"),
     of_runs(_at("vg408_gloo_refuses"), "warn", concerns=lambda run: bool(told(run).notes)),
+    of_runs(_at("vg409_empty_group"), "warn", concerns=lambda run: run.empty_group != "no"),
     Page(_at("vg901_contradiction"), "error"),
     Page(_at("vg902_our_fault")),
     Page(_at("vg903_no_effect"), "error"),

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from tests.frameworks.flagembedding import launch
-from tests.frameworks.flagembedding.cases import CASES, HEALTHY, Case, Healthy
+from tests.frameworks.flagembedding.cases import CASES, HEALTHY, NEW, Case, Healthy, zero
 from tests.kit.oracle import bitwise, compare
 from tests.kit.runs import Outcome
 
@@ -73,3 +73,17 @@ def test_healthy_runs_stay_bitwise_equal(case: Healthy) -> None:
     verdict = bitwise(on.ranks, off.ranks)
     assert verdict, verdict
     assert {found["level"] for found in on.findings} <= {"note"}, on.findings
+
+
+def test_a_run_that_an_empty_group_ends_is_told_before() -> None:
+    """LoRA under DeepSpeed, transformers 4.51.3 beside torch 2.13: it ends by itself."""
+    flags = zero("zero2")
+    off = launch.run("reranker_decoder", flags, guard=False)
+    on = launch.run("reranker_decoder", flags, guard=True)
+    for run in (off, on):
+        assert run.returncode != 0
+        assert "ValueError: zip() argument 2 is longer than argument 1" in run.output
+    assert "VG409" in {found["code"] for found in on.findings if found["outcome"] == "warned"}
+    fixed = launch.run("reranker_decoder", flags, guard=True, over=NEW)
+    assert fixed.returncode == 0
+    assert "VG409" not in {found["code"] for found in fixed.findings}
