@@ -33,7 +33,7 @@ _KV_HEADS = re.compile(r"(swa_)?num_(key_value|kv)_heads|multi_query_group_num")
 _WIDTH = re.compile(
     r"hidden_size|embed_dim|d_model|n_embd|hidden_dim|projection_dim|word_embed_proj_dim"
     r"|(\w+_)?hidden_size|vision_output_dim|projector_(in|out)put_dim|output_dim|out_hidden_size"
-    r"|output_channels|image_token_embed_dim|embedding_size"
+    r"|output_channels|image_token_embed_dim|embedding_size|downsample_channels"
 )
 _FFN = re.compile(
     r"(\w+_)?intermediate_size(_mlp)?|(\w+_)?ffn_dim|mlp_dim|d_ff|n_inner|ffn_hidden_size"
@@ -50,6 +50,8 @@ _AT_MOST = {
     "num_nextn_predict_layers": 0, "resampler_depth": 2, "ngram_vocab_size_base": 1000,
     "hidden_size_per_layer_input": 4,
 }  # fmt: skip
+_RATE = re.compile(r"\d+/([1-9]\d?)")
+"""Of patches along a side: "4/8" joins windows of eight."""
 _IDS = ("_token_id", "_token_index")
 _TOKENS = ("mm_tokens_per_image", "image_seq_length", "num_image_tokens")
 
@@ -192,8 +194,10 @@ def _by_patches(value: Any, before: int, side: int) -> None:
 
 def _side(parts: Sequence[Any]) -> int:
     """Patches along one side of an image: `SIDE`, or more where they are joined by another number
-    (SmolVLM joins three by three)."""
+    (SmolVLM joins three by three, Granite 4 Vision eight by eight)."""
     joined = {value for part in parts for key in _JOINED if count(value := vars(part).get(key))}
+    rates = [str(vars(part).get("downsample_rate")) for part in parts]
+    joined |= {int(found[1]) for rate in rates if (found := _RATE.fullmatch(rate))}
     return 2 * math.lcm(*joined) if any(SIDE % value for value in joined) else SIDE
 
 
