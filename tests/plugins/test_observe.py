@@ -710,6 +710,17 @@ def test_an_image_has_whole_windows(rate, side):
     assert shrink.shrink(full).config.vision_config.image_size == side * 16
 
 
+def test_stacks_whose_layers_are_named_in_pairs_are_not_cut():
+    """Granite 4 Vision: which layer of the tower goes into which of the language model."""
+    vision = Config(hidden_size=1152, num_hidden_layers=27)
+    text = Config(hidden_size=2560, num_hidden_layers=40)
+    pairs = [(-19, 9), (-13, 6), (-7, 3), (-1, 0)]
+    full = Config(vision_config=vision, text_config=text, layer_map=pairs, target_layers=[12, 15])
+    tiny = shrink.shrink(full).config
+    layers = tiny.vision_config.num_hidden_layers, tiny.text_config.num_hidden_layers
+    assert (layers, tiny.layer_map, tiny.target_layers) == ((27, 40), pairs, [12, 15])
+
+
 def test_channels_are_joined_to_the_width_they_had():
     """DeepSeek-OCR 2's tower ends in channels of the width of what follows it."""
     vision = Config(hidden_size=768, downsample_channels=[512, 896])

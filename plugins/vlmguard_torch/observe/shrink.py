@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import math
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -78,6 +79,8 @@ def shrink(config: Any, most_layers: int = MOST_LAYERS, inputs: bool = True) -> 
     tiny = copy.deepcopy(config)
     parts = [part for part in parts_of(tiny) if not _named(part)]
     known = {width for part in parts if isinstance(width := _own_width(part), int)}
+    if any(_layers_in_pairs(part) for part in parts):
+        most_layers = sys.maxsize
     stacks = []
     for part in parts:
         seen = part is getattr(tiny, "vision_config", None)
@@ -114,6 +117,15 @@ def parts_of(config: Any, seen: set[int] | None = None) -> Iterator[Any]:
 def _named(part: Any) -> bool:
     """Whether it only names a model of another library, whose sizes are not in it (timm's)."""
     return isinstance(vars(part).get("architecture"), str)
+
+
+def _layers_in_pairs(part: Any) -> bool:
+    """Whether it names layers of two stacks together, as Granite 4 Vision's ``deepstack_layer_map``
+    does: in a cut stack some would be missing, and what they use would look unused."""
+    return any(
+        "layer" in key and _many(value) and value and all(map(_many, value))
+        for key, value in vars(part).items()
+    )
 
 
 def _own_width(part: Any) -> int | None:
