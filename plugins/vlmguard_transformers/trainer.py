@@ -61,8 +61,8 @@ def empty_group(trainer: Any) -> Literal["no", "yes"]:
     plugin = getattr(trainer.accelerator.state, "deepspeed_plugin", None)
     if plugin is None or {"optimizer", "scheduler"} & set(plugin.hf_ds_config.config):
         return "no"
-    if trainer.optimizer is not None or not _of_a_framework(trainer, "create_optimizer"):
-        return "no"
+    if not _of_a_framework(trainer, "create_optimizer") or trainer.optimizer is not None:
+        return "no"  # a loop's, or the user's
     with contextlib.suppress(Exception):  # it may be the user's
         decayed = set(trainer.get_decay_parameter_names(trainer.model))
         trained = [name for name, p in trainer.model.named_parameters() if p.requires_grad]

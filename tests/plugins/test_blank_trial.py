@@ -112,6 +112,21 @@ class Twice(Seeing):
         return self.mixing(features, features.mean())
 
 
+class Unused(Seeing):
+    """Its method gives more features than its forward takes."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.second_projector = nn.Linear(config.hidden_size, config.hidden_size)
+
+    def get_image_features(self, pixel_values):
+        features = super().get_image_features(pixel_values)
+        return [features, self.second_projector(features)]
+
+    def seen(self, pixel_values):
+        return self.get_image_features(pixel_values)[0]
+
+
 class Leaking(Seeing):
     """What its tower has seen last changes what text becomes."""
 
@@ -179,6 +194,7 @@ def test_proven_it_runs_and_reaches_what_an_image_does_and_changes_no_bit(kind):
     ("kind", "reason"),
     [
         (Twice, "2 tensors that a real input trains would get no gradient, such as mixing.bias"),
+        (Unused, "it reaches second_projector.bias, which a real input does not train"),
         (Leaking, "it changes the loss of a text row from "),
         (Again, "it runs vision_tower.linear where a real input runs language_model.words"),
     ],

@@ -245,6 +245,15 @@ def test_what_a_forward_counts_and_draws_is_as_before():
     assert dice.random() == random.Random(5).random()
 
 
+def test_a_class_of_functions_among_what_a_class_holds():
+    """timm's models hold one: its globals are a descriptor and no dict."""
+
+    class Holder(Toy):
+        kind = types.FunctionType
+
+    assert observer.observe(full(Holder))
+
+
 def test_what_cannot_be_copied_is_not_run():
     model = full()
     lines = (line for line in "abc")
@@ -689,6 +698,36 @@ def test_queries_by_the_number_of_patches_are_of_the_fewer_patches():
     assert max(tiny.queries) == side**2
     assert min(tiny.queries) == side**2 // 4
     assert (tiny.other, queries["4900"]) == ({"1225": 3}, 256)
+
+
+@pytest.mark.parametrize(
+    ("rate", "side"), [("4/8", 16), ("1/4", 4), (0.5, 4), ("4/0", 4), (None, 4)]
+)
+def test_an_image_has_whole_windows(rate, side):
+    """Granite 4 Vision's projector."""
+    vision = Config(hidden_size=1152, image_size=384, patch_size=16)
+    full = Config(hidden_size=2560, vision_config=vision, downsample_rate=rate)
+    assert shrink.shrink(full).config.vision_config.image_size == side * 16
+
+
+def test_stacks_whose_layers_are_named_in_pairs_are_not_cut():
+    """Granite 4 Vision: which layer of the tower goes into which of the language model."""
+    vision = Config(hidden_size=1152, num_hidden_layers=27)
+    text = Config(hidden_size=2560, num_hidden_layers=40)
+    pairs = [(-19, 9), (-13, 6), (-7, 3), (-1, 0)]
+    full = Config(vision_config=vision, text_config=text, layer_map=pairs, target_layers=[12, 15])
+    tiny = shrink.shrink(full).config
+    layers = tiny.vision_config.num_hidden_layers, tiny.text_config.num_hidden_layers
+    assert (layers, tiny.layer_map, tiny.target_layers) == ((27, 40), pairs, [12, 15])
+
+
+def test_channels_are_joined_to_the_width_they_had():
+    """DeepSeek-OCR 2's tower ends in channels of the width of what follows it."""
+    vision = Config(hidden_size=768, downsample_channels=[512, 896])
+    encoder = Config(hidden_size=896)
+    full = Config(hidden_size=1280, vision_config=vision, encoder_config=encoder)
+    tiny = shrink.shrink(full).config
+    assert tiny.vision_config.downsample_channels[-1] == tiny.encoder_config.hidden_size
 
 
 @pytest.mark.parametrize("total", [1, 2, 3, 4, 8])

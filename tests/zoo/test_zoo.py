@@ -63,6 +63,16 @@ def test_the_first_cells_cover_every_pair():
     assert list(runs.drawn(classes)) == list(runs.drawn(classes[::-1]))
 
 
+def test_cells_that_are_recorded_come_first_and_what_they_cover_is_not_drawn_again():
+    classes = [f"Class{number}" for number in range(6)]
+    first = list(itertools.islice(runs.drawn(classes), 12))
+    done = ["zoo:Gone/ddp/trained/differ", *first[:9]]
+    assert list(itertools.islice(runs.drawn(classes, done), 10)) == done
+    again = list(runs.drawn(classes, done))
+    assert len(again) == len({*again}) == 6 * 4 * 2 * 2 + 1
+    assert again[10:13] == first[9:12]
+
+
 def test_no_class_is_called_proven_that_misses_a_tensor():
     records = campaign.load()
     assert records

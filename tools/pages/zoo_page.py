@@ -62,6 +62,9 @@ def _counts(records: Sequence[Record], both: Sequence[Record]) -> Iterator[str]:
     small = [record["class"] for record in both if record["class"] in SMALLER]
     if small:
         yield f"\nThe towers of {', '.join(small)} are smaller here than any released: vlmguard makes no copy with more than 150 million weights, and leaves a user's model of these classes unobserved."
+    timms = [record["class"] for record in records if record["class"] in runs.TIMMS]
+    if timms:
+        yield f"\nThe towers of {', '.join(timms)} are timm's. Their records were made with timm on PYTHONPATH; no environment of ours has it, so no real runs are drawn for them."
     seconds = sorted(record["trial_s"] for record in both if record["trial_s"] is not None)
     if seconds:
         middle = seconds[len(seconds) // 2]
@@ -104,6 +107,7 @@ def _runs() -> Iterator[str]:
 WHY = {
     "Ovis2": "The row has an image and none of the tokens that Ovis2's own processor puts round one. So the blank has a backward of these tokens' features, and the row has none. Rows with such tokens were not tried.",
     "Qwen3_5Moe": "The run with vlmguard is the same as the one without, bit for bit. Both differ from plain torch by up to 0.3 %. A rounding that sends a token to another expert would explain this; it was not examined.",
+    "VibeVoice": "The run ends in the same error without vlmguard. Two parameters of VibeVoice are a single number each, and DeepSpeed looks at every parameter as bytes when it sends it, which torch refuses for a single number.",
     "Gemma4": "Without vlmguard the updates are off by 430 %. The rest of 0.6 % was not examined.",
 }
 """What is known of a class whose cell is not right."""

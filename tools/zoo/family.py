@@ -36,7 +36,7 @@ class Zoo:
         config = shrink(configs.config(kind)).config
         for part in parts_of(config):
             for name, value in vars(part).items():
-                if "drop" in name and isinstance(value, float):
+                if ("drop" in name or name == "vae_std") and isinstance(value, float):
                     vars(part)[name] = 0.0  # ranks and the oracle draw in another order
         with unpartitioned():
             model = measure.tiny(kind, config, record.NO_LIMIT)

@@ -150,13 +150,16 @@ class _Trial:
         return ""
 
     def _lacks(self, done: Trace, seen: Trace) -> str:
-        """What a medium runs and text does not, and the blank leaves out. Which experts are chosen
-        is chance."""
+        """What a medium runs and text does not, and the blank leaves out; or what only the blank
+        reaches: ranks would reduce other gradients. Which experts are chosen is chance."""
         text = self.text
         missed = sorted(_certain(seen.reached - text.reached - done.reached))
         if missed:
             tensors = "1 parameter tensor" if len(missed) == 1 else f"{len(missed)} tensors"
             return f"{tensors} that a real input trains would get no gradient, such as {missed[0]}"
+        more = sorted(_certain(done.reached - text.reached - seen.reached))
+        if more:
+            return f"it reaches {more[0]}, which a real input does not train"
         idle = sorted(_certain(path for path in seen.calls if path not in done.calls))
         idle = [path for path in idle if path not in text.calls]
         if idle:

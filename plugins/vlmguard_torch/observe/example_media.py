@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import types
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 
 NAMES = ("image", "video", "audio")
 _ARGUMENTS = {
-    "image": ("pixel_values", "pixel_values_images"),
+    "image": ("pixel_values", "pixel_values_images", "image_patches"),
     "video": ("pixel_values_videos",),
     "audio": ("input_features", "input_values", "audio_input_features"),
 }
@@ -169,9 +170,11 @@ class Shape:
         parts = _parts(config)
         own = [p for p in parts if any(word in str(getattr(p, "model_type", "")) for word in words)]
         named = [getattr(config, f"{word}_config", None) for word in words]
-        self._order = [part for part in [*named, *own, *parts] if part is not None]
+        given = [getattr(part, "model_args", None) for part in parts]  # to a model of timm
+        timms = [types.SimpleNamespace(**told) for told in given if isinstance(told, dict)]
+        self._order = [part for part in [*named, *own, *parts, *timms] if part is not None]
         self.patch = self.whole("patch_size", 14)
-        self.side = self.whole("image_size", self.patch * 8)
+        self.side = self.whole("image_size", 0) or self.whole("img_size", self.patch * 8)
         self.channels = self.whole("num_channels", 0) or self.whole("in_channels", 3)
         high = getattr(config, "high_res_vision_config", None)
         self.high = getattr(high, "image_size", self.side)
@@ -185,6 +188,7 @@ class Shape:
         )
         self.mels *= self.whole("num_stacked_frames", 1)
         self.positions = self.whole("max_source_positions", 48)
+        self.samples = 10 * self.whole("hop_length", 3200)
 
     def whole(self, name: str, otherwise: int) -> int:
         for part in self._order:
@@ -207,6 +211,14 @@ def _images(shape: Shape, number: int, names: frozenset[str]) -> Iterator[dict[s
                 "image_grid_hws": grid[:, 1:],
                 "image_merge_sizes": torch.full((number,), shape.merge),
             }
+    if "image_grid_hw" in names:
+        across = 2 * shape.merge
+        yield {
+            key: torch.rand(number * across**2, channels * patch**2),
+            "image_grid_hw": torch.tensor([[across, across]] * number),
+        }
+    if "image_patches" in names:
+        yield {"image_patches": torch.rand(1, number * 16, channels * patch**2)}
     if "aspect_ratio_ids" in names:
         mask = torch.zeros(1, number, shape.tiles, dtype=torch.long)
         mask[..., 0] = 1
@@ -252,6 +264,8 @@ def _images(shape: Shape, number: int, names: frozenset[str]) -> Iterator[dict[s
         "image_sizes": sizes,
     }
     yield {key: stacked}
+    if shape.temporal:  # a row for each patch, without a grid (Inkling)
+        yield {key: torch.rand(number * 16, shape.temporal, patch, patch, channels)}
 
 
 def _videos(shape: Shape, number: int, names: frozenset[str]) -> Iterator[dict[str, Any]]:
@@ -306,3 +320,5 @@ def _sounds(shape: Shape, number: int, names: frozenset[str]) -> Iterator[dict[s
         yield {"input_features": torch.rand(number, frames, shape.mels)}
     wave = torch.rand(number, 1, 24000)
     yield {"input_values": wave, "padding_mask": torch.ones(number, 1, 24000).bool()}
+    wave = torch.rand(number, 1, shape.samples)  # VibeVoice: a mask without channels, whole hops
+    yield {"input_values": wave, "padding_mask": torch.ones(number, shape.samples).bool()}

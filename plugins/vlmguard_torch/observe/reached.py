@@ -129,8 +129,9 @@ class _Reached:
 def _known(value: Any) -> bool:
     """Whether a class or function is of a package that is not looked into. A wrapper has the
     name of what it wraps, but variables of its own."""
-    space = getattr(value, "__globals__", {})
-    root = str(space.get("__name__") or getattr(value, "__module__", "")).partition(".")[0]
+    space = getattr(value, "__globals__", None)
+    name = space.get("__name__") if isinstance(space, dict) else None  # a class has a descriptor
+    root = str(name or getattr(value, "__module__", "")).partition(".")[0]
     return root in _KNOWN or root in sys.stdlib_module_names - {"__main__"}
 
 

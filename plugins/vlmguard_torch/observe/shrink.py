@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import math
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +34,7 @@ _KV_HEADS = re.compile(r"(swa_)?num_(key_value|kv)_heads|multi_query_group_num")
 _WIDTH = re.compile(
     r"hidden_size|embed_dim|d_model|n_embd|hidden_dim|projection_dim|word_embed_proj_dim"
     r"|(\w+_)?hidden_size|vision_output_dim|projector_(in|out)put_dim|output_dim|out_hidden_size"
-    r"|output_channels|image_token_embed_dim|embedding_size"
+    r"|output_channels|image_token_embed_dim|embedding_size|downsample_channels"
 )
 _FFN = re.compile(
     r"(\w+_)?intermediate_size(_mlp)?|(\w+_)?ffn_dim|mlp_dim|d_ff|n_inner|ffn_hidden_size"
@@ -50,6 +51,8 @@ _AT_MOST = {
     "num_nextn_predict_layers": 0, "resampler_depth": 2, "ngram_vocab_size_base": 1000,
     "hidden_size_per_layer_input": 4,
 }  # fmt: skip
+_RATE = re.compile(r"\d+/([1-9]\d?)")
+"""Of patches along a side: "4/8" joins windows of eight."""
 _IDS = ("_token_id", "_token_index")
 _TOKENS = ("mm_tokens_per_image", "image_seq_length", "num_image_tokens")
 
@@ -76,6 +79,8 @@ def shrink(config: Any, most_layers: int = MOST_LAYERS, inputs: bool = True) -> 
     tiny = copy.deepcopy(config)
     parts = [part for part in parts_of(tiny) if not _named(part)]
     known = {width for part in parts if isinstance(width := _own_width(part), int)}
+    if any(_layers_in_pairs(part) for part in parts):
+        most_layers = sys.maxsize
     stacks = []
     for part in parts:
         seen = part is getattr(tiny, "vision_config", None)
@@ -112,6 +117,15 @@ def parts_of(config: Any, seen: set[int] | None = None) -> Iterator[Any]:
 def _named(part: Any) -> bool:
     """Whether it only names a model of another library, whose sizes are not in it (timm's)."""
     return isinstance(vars(part).get("architecture"), str)
+
+
+def _layers_in_pairs(part: Any) -> bool:
+    """Whether it names layers of two stacks together, as Granite 4 Vision's ``deepstack_layer_map``
+    does: in a cut stack some would be missing, and what they use would look unused."""
+    return any(
+        "layer" in key and _many(value) and value and all(map(_many, value))
+        for key, value in vars(part).items()
+    )
 
 
 def _own_width(part: Any) -> int | None:
@@ -192,8 +206,10 @@ def _by_patches(value: Any, before: int, side: int) -> None:
 
 def _side(parts: Sequence[Any]) -> int:
     """Patches along one side of an image: `SIDE`, or more where they are joined by another number
-    (SmolVLM joins three by three)."""
+    (SmolVLM joins three by three, Granite 4 Vision eight by eight)."""
     joined = {value for part in parts for key in _JOINED if count(value := vars(part).get(key))}
+    rates = [str(vars(part).get("downsample_rate")) for part in parts]
+    joined |= {int(found[1]) for rate in rates if (found := _RATE.fullmatch(rate))}
     return 2 * math.lcm(*joined) if any(SIDE % value for value in joined) else SIDE
 
 
