@@ -61,6 +61,13 @@ def test_a_model_prepared_again_is_one_run() -> None:
     assert first == again == twice > 0
 
 
+def test_a_training_is_judged_once() -> None:
+    """Also that of a Trainer which makes its accelerator itself, as LLaVA-NeXT's."""
+    off, on = lived(False)["judged"], lived(True)["judged"]
+    assert [told for told, _ in on] == [told for told, _ in off]
+    assert [phases for _, phases in on] == [["train"]] * 3
+
+
 def test_rules_hear_each_batch_of_a_trainer_once() -> None:
     """Plain, with a step of its own, and with one that calls what it inherits."""
     off, on = lived(False)["heard_in_trainers"], lived(True)["heard_in_trainers"]

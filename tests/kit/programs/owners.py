@@ -467,6 +467,28 @@ def heard_in_trainers() -> Any:
 
 
 @scene
+def judged() -> Any:
+    """How often a rule of a third party is asked of a training, and what that trained to."""
+    asked: list[str] = []
+    if os.environ.get("VLMGUARD") != "off":
+        import vlmguard
+        from vlmguard import registry
+
+        def pre_wrap(run):
+            asked.append(run.phase)
+
+        about = {"CODE": "ZZ902", "NAME": "asked", "DEFAULT": "warn", "__name__": __name__}
+        registry.get().add(types.SimpleNamespace(**about, pre_wrap=vlmguard.hookimpl(pre_wrap)))
+    found = []
+    for kind in (Trainer, OwnAccelerator, OwnStep):
+        made = trainer(kind)
+        made.train()
+        found.append([weights(made.model), [*asked]])
+        asked.clear()
+    return found
+
+
+@scene
 def heard_in_a_loop() -> Any:
     """Batches that go through two forwards are heard once, generated tokens not at all."""
     told = hearing()
