@@ -297,7 +297,8 @@ def main() -> int:
 
 
 def _chosen(draw: Draw, options: argparse.Namespace) -> bool:
-    return options.env in ("", draw.env) and options.program in draw.program
+    fits = options.env in ("", draw.env) and options.program in draw.program
+    return fits and (not options.feature or draw.has(options.feature))
 
 
 def sentence(draw: Draw) -> str:
@@ -324,6 +325,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--until", default="", help="stop at this time of the clock, HH:MM")
     parser.add_argument("--env", default="", help="only programs of this environment")
     parser.add_argument("--program", default="", help="only programs with this in their name")
+    parser.add_argument("--feature", default="", help="only runs with this feature")
     parser.add_argument("--long", action="store_true", help="runs of 200 steps, judged for cost")
     parser.add_argument("--again", action="store_true", help="make records again")
     options = parser.parse_args()
