@@ -81,7 +81,7 @@ def _step(step: Step, facts: Facts) -> str:
     where = [f"the log says {' or '.join(map(_quoted, step.when[:2]))}"] * bool(step.when)
     told = " and ".join([*where, *filter(None, map(table("conditions").get, step.run))])
     cost = f" (cost: {step.cost})" * bool(step.cost)
-    return f"if {told}: " * bool(told) + flags.say(step, facts) + cost
+    return f"if {told}: " * bool(told) + flags.marked(step, facts) + cost
 
 
 def _classified(failure: Failure) -> Known | None:

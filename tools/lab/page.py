@@ -56,6 +56,23 @@ another crash
 """
 
 
+TERMS = """The words of the tables:
+
+| word | meaning |
+| --- | --- |
+| `two_tower` | a small model of ours: a vision tower, a projector and a language model |
+| `qwen2_vl` | transformers' class, made tiny |
+| `per_image` | `two_tower` with a tower that runs once for each image |
+| `tied` | `two_tower` with a weight that two checkpointed blocks share |
+| `two_forwards` | `two_tower` with two forwards before one backward, as in DPO |
+| `images`, `text` | all ranks have images, or text alone |
+| `differ`, `differ_dummy` | one rank has an image and another has text; the same, with a dummy image beside the text |
+| `image_then_text` | a step of images, then a step of text |
+| `lora`, `lora_tower`, `frozen_tower` | adapters on the language model; on the tower too; full training of all but the tower |
+| `ddp_find_unused`, `ddp_static` | DDP with `find_unused_parameters`, or with `static_graph` |
+"""  # noqa: E501
+
+
 def page() -> str:
     """The whole page, from what lies in compat/."""
     made = (
@@ -108,8 +125,9 @@ def _chosen() -> Iterator[str]:
     sets = verdicts.measured().sets
     if not sets:
         return
+    yield TERMS
     yield "## What vlmguard chooses\n"
-    yield "The plain two-tower model with images in every batch; R reentrant, N non-reentrant, — nothing works; in brackets what was not measured on that set but follows from others or from compat/choice.toml.\n"  # noqa: E501
+    yield "The plain two-tower model with images in every batch; R reentrant, N non-reentrant, — nothing works; in brackets what was not measured on that set but follows from others or from compat/choice.toml. Four letters stand for full training, LoRA on the language model, LoRA on the tower too, and a frozen tower; one letter for all four.\n"  # noqa: E501
     strategies = ("ddp", "fsdp2", "zero1", "zero2", "zero3")
     rows = []
     for of in sets:
@@ -125,7 +143,6 @@ def _chosen() -> Iterator[str]:
             row.append("".join(answers[:1]) if len(set(answers)) == 1 else " ".join(answers))
         rows.append(row)
     yield from table(("release set", *strategies), rows)
-    yield f"Where the answer depends on tuning, in the order {', '.join(cases.TUNING)}.\n"
 
 
 def _measured() -> Iterator[str]:

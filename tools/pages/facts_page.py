@@ -53,7 +53,8 @@ def text() -> str:
     parts = [head]
     for given in GIVEN:
         parts += [*_table(given, given.__name__), ""]
-    parts += ["## Failure", "", _flat(facts.Failure.__doc__ or ""), ""]
+    parts += ["## Failure", "", _flat(facts.Failure.__doc__ or ""), "",
+              "`type: str`, `message: str`, `error: BaseException | None`.", ""]
     parts += [*_table(findings.Finding, "What it answers: Finding"), "", *_doors()]
     return "\n".join(parts) + "\n"
 

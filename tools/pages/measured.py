@@ -69,7 +69,7 @@ def benchmarks(found: dict[str, Any] | None) -> str:
         "",
         "What vlmguard costs, as a difference or a ratio of two sides: with vlmguard and without. The two sides run by turns on the same machine, so that other work on it hits both. The figure is the median of the pairs, in brackets its 95 % interval (order statistics), in **processor time**; wall time stands beside it.",
         "",
-        "*Bar* is the limit that we set. \"Not decided\": the interval is too wide to say whether the bar is met. A null control is a file of the same name that does nothing.",
+        "*Bar* is the limit that we set. \"Met\": the median is below the bar. \"Not decided\": the median is above it, and the interval holds it. A null control is a file of the same name that does nothing.",
         "",
         f"`make bench` measures all of it again in about {_whole()} minutes of an idle machine, `make bench PARTS='start pre_step'` a part. The numbers are in [benchmarks.json](data/benchmarks.json).",
         "",

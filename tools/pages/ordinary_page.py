@@ -79,8 +79,8 @@ def _counts(lines: Sequence[Line]) -> Iterator[str]:
     sources = Counter(line["sources"] for line in fit)
     if len(sources) > 1:
         most = sources.most_common(1)[0][1]
-        yield f"They ran with {len(sources)} versions of vlmguard's code, {most} of them with the same one.\n"
-    yield f"| ranks | healthy runs | at least | same as without vlmguard | {' | '.join(NAMES.get(h, h) for h in HARMS)} |"
+        yield f"They ran with {len(sources)} versions of vlmguard's code, {most} of the runs with the same version.\n"
+    yield f"| ranks | healthy runs | wanted at least | same as without vlmguard | {' | '.join(NAMES.get(h, h) for h in HARMS)} |"
     yield f"| --- |{' ---: |' * (len(HARMS) + 3)}"
     for name, wanted in WANTED.items():
         these = [line for line in fit if ranks(line) == name]

@@ -37,6 +37,9 @@ all that the run calls.
 
 `make test` draws six such runs anew each time. Three parts are not made to fail: the stubs in a
 framework's place (other tests try them), Python's import hook, and what catches our faults.
+
+In the table a name with *reentrant*, *idle* or *zero3* is a run that goes wrong without vlmguard;
+the others are healthy. *Not reached*: the run never called the function that was to fail.
 """
 
 AROUND = """

@@ -25,7 +25,7 @@ For every class of transformers that generates and has a tower we made a tiny mo
 | --- | --- |
 | **proven** | with the blank, loss and gradients of the text row are the same bit for bit; the blank runs the modules that a real input runs, in that order, and reaches the same parameters |
 | **refuted** | the blank was run, and one of these conditions does not hold; the table says which |
-| **not tried** | no row with a real input could be made |
+| **not tried** | the blank was not run: no row with a real input could be made, or the time for observing was over |
 
 If the blank is proven, it is put into the tiny model itself and tried again. Under "Every class" *image+video* is the trial of both blanks together, and "video not tried" names a kind that could not be tried.
 """
@@ -114,7 +114,7 @@ WHY = {
     "Gemma4": "Without vlmguard the updates are off by 430 %. The rest of 0.6 % was not examined.",
 }
 """What is known of a class whose cell is not right."""
-ASIDE = """Two drawn cells are not in the table. They are right without vlmguard, and **vlmguard stops them** before step 1 (VG106): Qwen4Exp and MusicFlamingo, both under zero3, frozen, phases. The blank of both classes is refuted, and their data hold rows with an input and rows without. vlmguard does not know that in these runs all ranks have the same kind of row in each step.
+ASIDE = """Two drawn cells are not in the table, which holds no run that vlmguard broke. These two it does break. They are right without vlmguard, and **vlmguard stops them** before step 1 (VG106): Qwen4Exp and MusicFlamingo, both under zero3, frozen, phases. The blank of both classes is refuted, and their data hold rows with an input and rows without. vlmguard does not know that in these runs all ranks have the same kind of row in each step.
 """
 
 

@@ -10,7 +10,7 @@ What it does
 Why it is bad
     Each call of the tower gathers its weights from all ranks. A rank with two images gathers
     twice, one with a single image once: the ranks wait for each other for ever. A blank image
-    is one call, so a batch of text goes with batches of one image only.
+    is one call, so a batch of text fits only beside batches of one image.
 
 When it is wrong
     If all batches hold the same number of images, nothing breaks. Some weights are not gathered at

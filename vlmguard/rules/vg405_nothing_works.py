@@ -1,8 +1,8 @@
 """No variant of gradient checkpointing works for these releases, strategy and model.
 
 What it does
-    Fires if the compatibility tables hold a failure for every variant. Each was measured on these
-    releases, or on an older and a newer release that agree.
+    Fires if the compatibility tables hold a failure for both kinds of checkpointing. Each was
+    measured on these releases, or on an older and a newer release that agree.
 
 Why it is bad
     The run crashes, hangs or trains wrongly whatever `use_reentrant` says.
