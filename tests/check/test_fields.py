@@ -9,12 +9,13 @@ import sys
 
 import pytest
 
-from vlmguard.check import framework, hf
+from vlmguard.check import facts, framework, hf
 from vlmguard.check.facts import Draft
 from vlmguard.check.launcher import Job
 from vlmguard.check.reading import fields, model, rows, scripts, sources
 from vlmguard.check.reading.files import Files, Unreadable
 from vlmguard.check.shell.state import Call
+from vlmguard.rules import vg409_empty_group
 
 BASE = """
 from dataclasses import dataclass, field
@@ -238,3 +239,19 @@ def test_a_strategy_from_the_environment(env, strategy, tmp_path):
     flags = fields.Values({}, {"deepspeed": {"zero_optimization": {"stage": 1}}})
     hf.strategy(flags, job, Files(str(tmp_path)), draft)
     assert draft.strategy == "zero1"
+
+
+@pytest.mark.parametrize(
+    ("config", "tuning", "told"),
+    [({}, "lora", "possible"), ({}, "full", "no"), ({"scheduler": {}}, "lora", "no")],
+)
+def test_lora_under_deepspeed_may_have_an_empty_group(config, tuning, told, tmp_path):
+    """VG409: DeepSpeed drops it, and torch's schedule has counted it."""
+    job = Job(Call((), {}, str(tmp_path), 1, "x"), "t.py", (), launched=True, chain=("torchrun",))
+    flags = fields.Values({}, {"deepspeed": {"zero_optimization": {"stage": 3}, **config}})
+    draft = Draft("x", tuning=tuning)
+    hf.strategy(flags, job, Files(str(tmp_path)), draft)
+    releases = {"torch": "2.13.0", "transformers": "4.57.6"}
+    run = dataclasses.replace(facts.run(draft), releases=releases)
+    assert (run.strategy, run.empty_group) == ("zero3", told)
+    assert (vg409_empty_group.pre_wrap(run) is not None) is (told == "possible")
