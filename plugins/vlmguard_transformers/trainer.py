@@ -57,21 +57,23 @@ def clipping(trainer: Any) -> Literal["", "written", "missing"]:
 def empty_group(trainer: Any) -> Literal["no", "yes"]:
     """Whether one of the two groups that the Trainer makes, with and without weight decay, holds
     no parameter under DeepSpeed. "no" where the config has the optimizer or the schedule made, and
-    where the groups are the user's own."""
+    where the groups may be others: the user's, a framework's (ms-swift drops an empty one itself),
+    or an optimizer's own."""
     plugin = getattr(trainer.accelerator.state, "deepspeed_plugin", None)
     if plugin is None or {"optimizer", "scheduler"} & set(plugin.hf_ds_config.config):
         return "no"
-    if not _of_a_framework(trainer, "create_optimizer") or trainer.optimizer is not None:
-        return "no"  # a loop's, or the user's
+    makers = {home(trainer, name) for name in ("create_optimizer", "get_decay_parameter_names")}
+    if makers != {"transformers.trainer"} or trainer.optimizer is not None:
+        return "no"
+    if trainer.args.lr_scheduler_type == "reduce_lr_on_plateau":  # it waits for an evaluation
+        return "no"
+    if any(name in str(trainer.args.optim) for name in ("galore", "apollo", "lomo")):
+        return "no"
     with contextlib.suppress(Exception):  # it may be the user's
         decayed = set(trainer.get_decay_parameter_names(trainer.model))
         trained = [name for name, p in trainer.model.named_parameters() if p.requires_grad]
         return "yes" if len({name in decayed for name in trained}) == 1 else "no"
     return "no"
-
-
-def _of_a_framework(trainer: Any, name: str) -> bool:
-    return home(trainer, name).partition(".")[0] in _FRAMEWORKS
 
 
 def overlap_comm(trainer: Any) -> bool:

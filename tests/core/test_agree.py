@@ -144,7 +144,9 @@ def test_who_was_counted_wrongly_frees_those_who_wait():
 
 
 def test_a_process_knows_when_it_began():
-    assert 0 < time.time() - ballot._began() < 3600
+    code = "import time; from vlmguard.runtime import ballot; print(time.time() - ballot._began())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert 0 <= float(done.stdout) < 60
 
 
 def test_messages_a_rank_are_few_whatever_the_number():

@@ -89,12 +89,18 @@ def run(draft: Draft) -> Run:
         "router_loss": draft.router_loss,
         "generates": draft.generates,
         "overlap_comm": draft.overlap_comm,
-        "empty_group": "possible" if draft.schedules and draft.tuning == "lora" else "no",
+        "empty_group": "possible" if _may_be_empty(draft) else "no",
         "freeze": draft.freeze,
         "conflicting_flags": draft.conflicting_flags,
         "rows": tuple(sorted(draft.rows.kinds)),
     }
     return Run(**values)
+
+
+def _may_be_empty(draft: Draft) -> bool:
+    """ms-swift and LLaMA-Factory make an optimizer's groups themselves."""
+    plain = draft.framework in ("transformers", "TRL", "FlagEmbedding")
+    return plain and draft.schedules and draft.tuning == "lora"
 
 
 def _tower(kind: str, how: str, draft: Draft) -> Tower:

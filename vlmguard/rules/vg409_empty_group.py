@@ -3,7 +3,8 @@
 What it does
     Warns under ZeRO where torch is 2.10 or newer and transformers older than 5.1, if one of the
     Trainer's two groups (with and without weight decay) holds no parameter. For LoRA that is
-    so unless biases, norms or other whole modules train as well.
+    so unless biases, norms or other whole modules train as well. The rule is silent where a
+    framework makes the groups itself: ms-swift and LLaMA-Factory.
 
 Why it is bad
     The first step ends the run: "ValueError: zip() argument 2 is longer than argument 1", in

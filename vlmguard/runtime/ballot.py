@@ -24,6 +24,7 @@ from typing import Any
 
 _PAUSE = (0.01, 1.2)  # seconds between two looks: the first, doubled up to the second
 _SERVED = 50e-6  # seconds of the server's for each rank: so long a first pause is at least
+_APART = 2.0  # seconds by which the clocks of two nodes may differ
 _MOST = 32
 """Different values that are read: ranks that differ in more ways are not told apart."""
 
@@ -131,7 +132,7 @@ def decide(ballot: Ballot, rank: int, world: int, value: object, wait: float) ->
     came = ballot.cast(rank, value)
     if came > world:  # of an earlier membership; who waits for us need not
         found = ballot.publish(rank, world)
-        return found if _published(found) > _began() else Decision(False, came)
+        return found if _published(found) > _began() + _APART else Decision(False, came)
     if came < world and until(ballot.decided, wait, world):
         return ballot.read()
     return ballot.publish(rank, world)
