@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, Any, Literal
 
 from vlmguard.core.facts import Strategy
@@ -48,10 +47,10 @@ def home(trainer: Any, name: str) -> str:
 
 def clipping(trainer: Any) -> Literal["", "written", "missing"]:
     """Whether DeepSpeed's config has ``gradient_clipping``; by now "auto" is filled in."""
-    plugin = getattr(trainer.accelerator.state, "deepspeed_plugin", None)
-    if plugin is None:
+    config = _deepspeed(trainer)
+    if config is None:
         return ""
-    return "written" if "gradient_clipping" in plugin.hf_ds_config.config else "missing"
+    return "written" if "gradient_clipping" in config.config else "missing"
 
 
 def empty_group(trainer: Any) -> Literal["no", "yes"]:
@@ -59,8 +58,8 @@ def empty_group(trainer: Any) -> Literal["no", "yes"]:
     no parameter under DeepSpeed. "no" where the config has the optimizer or the schedule made, and
     where the groups may be others: the user's, a framework's (ms-swift drops an empty one itself),
     or an optimizer's own."""
-    plugin = getattr(trainer.accelerator.state, "deepspeed_plugin", None)
-    if plugin is None or {"optimizer", "scheduler"} & set(plugin.hf_ds_config.config):
+    config = _deepspeed(trainer)
+    if config is None or {"optimizer", "scheduler"} & set(config.config):
         return "no"
     makers = {home(trainer, name) for name in ("create_optimizer", "get_decay_parameter_names")}
     if makers != {"transformers.trainer"} or trainer.optimizer is not None:
@@ -69,19 +68,23 @@ def empty_group(trainer: Any) -> Literal["no", "yes"]:
         return "no"
     if any(name in str(trainer.args.optim) for name in ("galore", "apollo", "lomo")):
         return "no"
-    with contextlib.suppress(Exception):  # it may be the user's
-        decayed = set(trainer.get_decay_parameter_names(trainer.model))
-        trained = [name for name, p in trainer.model.named_parameters() if p.requires_grad]
-        return "yes" if len({name in decayed for name in trained}) == 1 else "no"
-    return "no"
+    decayed = set(trainer.get_decay_parameter_names(trainer.model))
+    trained = [name for name, p in trainer.model.named_parameters() if p.requires_grad]
+    return "yes" if len({name in decayed for name in trained}) == 1 else "no"
 
 
 def overlap_comm(trainer: Any) -> bool:
     """DeepSpeed's ``zero_optimization.overlap_comm``, False where nothing is said."""
-    plugin = getattr(trainer.accelerator.state, "deepspeed_plugin", None)
-    if plugin is None:
+    config = _deepspeed(trainer)
+    if config is None:
         return False
-    return plugin.hf_ds_config.get_value("zero_optimization.overlap_comm", False) is True
+    return config.get_value("zero_optimization.overlap_comm", False) is True
+
+
+def _deepspeed(trainer: Any) -> Any:
+    """DeepSpeed's config, as transformers' `HfDeepSpeedConfig` holds it; None without DeepSpeed."""
+    plugin = getattr(trainer.accelerator.state, "deepspeed_plugin", None)
+    return None if plugin is None else plugin.hf_ds_config
 
 
 def find_unused(trainer: Any, checkpointing: bool) -> bool:

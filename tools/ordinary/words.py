@@ -73,9 +73,9 @@ def _trl(draw: Draw, verb: str) -> dict[str, Any]:
     batch = ["--per_device_train_batch_size", "2"] if verb in ("kto", "grpo") else []
     kind = SETS[draw.rows]
     data = f"{verb}_{'mixed' if verb == 'kto' and kind == 'image' else kind}"
-    eyes = [*EVALUATES, "--dataset_test_split", "train"] if draw.has("evaluation") else []
+    evaluation = [*EVALUATES, "--dataset_test_split", "train"] if draw.has("evaluation") else []
     command = trainers.trl(
-        verb, data, *more, *batch, *tuning, *_flags(draw), *_strategy(draw), *eyes
+        verb, data, *more, *batch, *tuning, *_flags(draw), *_strategy(draw), *evaluation
     )
     return _filled(command)
 
@@ -127,8 +127,8 @@ def _swift(draw: Draw, verb: str) -> dict[str, Any]:
     more = [*of_swift.REWARD, "--per_device_train_batch_size", "2"] if verb == "grpo" else []
     checkpoints = [] if draw.checkpointing else of_swift.NO_CHECKPOINTS
     stage = of_swift.zero(int(draw.strategy[-1])) if draw.strategy.startswith("zero") else []
-    eyes = [*EVALUATES, "--split_dataset_ratio", "0.3"] if draw.has("evaluation") else []
-    flags = [*tuning, *towers, *more, *_flags(draw), *checkpoints, *stage, *eyes]
+    evaluation = [*EVALUATES, "--split_dataset_ratio", "0.3"] if draw.has("evaluation") else []
+    flags = [*tuning, *towers, *more, *_flags(draw), *checkpoints, *stage, *evaluation]
     line = swift.command(words, MODEL, data, flags)
     script = next(envs.path("swift").glob("lib/python*/site-packages/swift/cli")) / f"{line[0]}.py"
     return {"words": [str(script), *line[1:]], "files": {},

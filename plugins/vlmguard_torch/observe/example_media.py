@@ -264,8 +264,8 @@ def _images(shape: Shape, number: int, names: frozenset[str]) -> Iterator[dict[s
         "image_sizes": sizes,
     }
     yield {key: stacked}
-    if shape.temporal:  # a row for each patch, without a grid (Inkling)
-        yield {key: torch.rand(number * 16, shape.temporal, patch, patch, channels)}
+    # A row for each patch, without a grid (Inkling).
+    yield {key: torch.rand(number * 16, shape.temporal, patch, patch, channels)}
 
 
 def _videos(shape: Shape, number: int, names: frozenset[str]) -> Iterator[dict[str, Any]]:
