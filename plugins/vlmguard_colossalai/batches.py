@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from vlmguard.core.facts import Sample
+from vlmguard.core.facts import Phase, Sample
 from vlmguard_colossalai.facts import Step
 from vlmguard_torch.layout.towers import without_adapters
 
@@ -98,8 +98,8 @@ def facts(
     why_not: str,
     reorders: bool = False,
     used: bool = False,
-    completed: bool = False,
     known: bool = True,
+    phase: Phase = "train",
 ) -> Step:
     """Facts about one collated batch: one sample where it has images, else one a row."""
     present = visual(batch, lacks)
@@ -110,7 +110,7 @@ def facts(
     return Step(
         samples=samples,
         kinds=tuple(sorted(kinds)),
-        completed=completed,
+        phase=phase,
         known=known,
         lacks=() if present else lacks,
         why_not=why_not,

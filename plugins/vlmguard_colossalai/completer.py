@@ -9,11 +9,13 @@ import torch
 
 from vlmguard import guard, registry
 from vlmguard.core import plan as planning
+from vlmguard.core.facts import Phase
 from vlmguard.core.findings import Finding
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime import report
 from vlmguard_colossalai import batches, blanks, dummy, inside, trial
 from vlmguard_colossalai.facts import Step
+from vlmguard_colossalai.rules import vg205_text_only_gemini
 from vlmguard_colossalai.translate import Scene
 
 CODE = "VG205"
@@ -107,13 +109,13 @@ class Completer:
         token = dummy.placeholder(self.scene.options.processor)
         return frozenset(() if token is None else (token,))
 
-    def facts(self, batch: Mapping[str, Any], completed: bool = False, why_not: str = "") -> Step:
+    def facts(self, batch: Mapping[str, Any], why_not: str = "", phase: Phase = "train") -> Step:
         known = self.able or self.family is not None or self.block is not None
         faulty = self.blank is not None and bool(self.blank.fault)
         why_not = why_not or (self.blank.fault if faulty else self.why_not)
         return batches.facts(
             batch, self.family, self.config, self.placeholders, self.lacks,
-            why_not, self.reorders, self.used, completed, known,
+            why_not, self.reorders, self.used, known, phase,
         )  # fmt: skip
 
     def __call__(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -140,9 +142,10 @@ class Completer:
         try:
             done = dummy.complete(self._on(batch), batch, every_row)
         except dummy.CannotComplete as error:
-            guard.pre_step(self.state, batch=self.facts(batch, why_not=str(error)))
+            # Other rules have heard this batch.
+            again = vg205_text_only_gemini.pre_step(self.run, self.facts(batch, str(error)))
+            guard.judge([again] if again is not None else [], self.state)
             return batch
-        guard.pre_step(self.state, batch=self.facts(done, completed=True))
         assert self.block is not None
         self.put_in = self.block.length
         parts = ", ".join(self.lacks)

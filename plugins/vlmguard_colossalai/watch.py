@@ -26,6 +26,7 @@ from vlmguard_colossalai.touched import Touched
 from vlmguard_colossalai.translate import Scene
 from vlmguard_torch.layout.towers import kind_of, plain
 from vlmguard_torch.observe.isolated_state import random_kept
+from vlmguard_torch.observe.reached import kept_objects
 from vlmguard_torch.watch import dry_run
 from vlmguard_torch.watch.gradients import Watch
 
@@ -84,7 +85,9 @@ def _first(loader: Any) -> Any:
     data, collate = getattr(loader, "dataset", None), getattr(loader, "collate_fn", None)
     if data is None or collate is None:
         return None
-    return collate([data[number] for number in range(loader.batch_size or 1)])
+    with kept_objects((data, collate)) as can_be:
+        rows = range(loader.batch_size or 1) if can_be else ()
+        return collate([data[number] for number in rows]) if rows else None
 
 
 class Boosted:
@@ -113,6 +116,7 @@ class Boosted:
             self.completer.reorders = not scene.text_runs_towers
         if scene.hurts or self.completer.reorders:
             contain("putting a blank image into the model", self.completer.install)
+        self.heard: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self.judged = False  # whether this step's backward was judged
         self.call_counts: CallCountSync | None = None
         if self.completer.reorders:
@@ -151,7 +155,26 @@ class Boosted:
             self.touched.paused = not trains
         if trains and self.pending and self.overwrites:
             guard.pre_step(self.state, gradients=Forward(overwritten=True))
-        return self._before(args, kwargs) if trains else None
+        if trains:
+            return self._before(args, kwargs)
+        if not model.training and kwargs.get("past_key_values") is None:  # no token at a time
+            self._evaluates(args, kwargs)
+        return None
+
+    def _evaluates(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Hear a batch of an evaluation, once however often it goes through the model."""
+        named = batches.arguments(self.completer.model, args, kwargs)
+        first = (
+            next((v for v in named[0].values() if hasattr(v, "data_ptr")), None) if named else None
+        )
+        if (
+            first is None
+            or self.heard.get(id(first)) is first
+            or len(batches.devices(named[0])) > 1
+        ):
+            return
+        self.heard[id(first)] = first
+        guard.pre_step(self.state, batch=self.completer.facts(named[0], phase="eval"))
 
     def _before(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -35,6 +35,18 @@ def test_each_training_batch_is_heard_once(program: str) -> None:
     assert set(heard) <= {"generate"}, "ms-swift's GRPO encodes the prompts that it samples from"
 
 
+def test_a_script_around_gemini_hears_each_batch_once() -> None:
+    booster = replace(draw("gemini", "evaluation"), world=2, strategy="ddp", steps=5)
+    with campaign.working() as workers, turn():
+        workers.listen = True
+        ended, _ = workers.run(booster, "on")
+    assert ended["verdict"] == "ok", ended
+    for rank in ended["ranks"]:
+        heard = {"train": 5 * ACCUMULATION, "eval": rank["account"]["evaluated"]}
+        assert rank["account"]["heard"] == heard
+        assert heard["eval"] == 2
+
+
 EVALUATES = [each for each in draws.COMMANDS if each.split()[-1] in ("sft", "dpo", "kto")]
 
 

@@ -9,9 +9,16 @@ import pytest
 import torch
 from torch import nn
 
+from vlmguard import hookimpl, registry
+from vlmguard.core.errors import Stop
+from vlmguard.core.facts import Run, Tower
 from vlmguard.core.findings import Variant
+from vlmguard.core.host import Host
 from vlmguard.core.plan import Plan
-from vlmguard_colossalai import apply, batches, dummy, gemini_chunks, translate
+from vlmguard.core.runstate import RunState
+from vlmguard.core.settings import Settings
+from vlmguard.runtime.faults import fault
+from vlmguard_colossalai import apply, batches, completer, dummy, gemini_chunks, translate
 from vlmguard_colossalai.touched import Touched
 from vlmguard_torch.layout import freezing
 
@@ -139,6 +146,36 @@ def test_a_batch_that_has_an_image_is_never_given_another():
     batch = {"input_ids": ids, "labels": ids.clone(), "pixel_values": torch.ones(2, 3)}
     with pytest.raises(dummy.CannotComplete, match="pixel_values of its own"):
         dummy.complete(block, batch)
+
+
+@pytest.mark.parametrize("completes", [True, False])
+def test_a_batch_that_is_completed_in_the_data_is_heard_once(monkeypatch, completes):
+    ids = torch.ones(1, 4, dtype=torch.long)
+    tower = Tower("vision", total=1, trainable=1, paths=("visual",))
+    run = Run("colossalai", strategy="gemini", towers=(tower,), may_be_unused="yes")
+    scene = SimpleNamespace(
+        model=nn.Linear(2, 2), family=None, config=None, paths={}, text_runs_towers=True,
+        options=SimpleNamespace(processor=None),
+    )  # fmt: skip
+    complete = completer.Completer(scene, RunState(Settings(), run=run))
+    complete.block = dummy.Block({"input_ids": ids[:, :2]}, {"pixel_values": torch.zeros(2, 3)}, 0)
+    complete.lacks = ("pixel_values",)
+    host = registry.load(Host(fault))
+    monkeypatch.setattr(registry, "get", lambda: host)
+    heard = []
+
+    def pre_step(run, batch, gradients):
+        heard.append(batch.kinds)
+
+    about = {"CODE": "ZZ902", "NAME": "heard", "DEFAULT": "warn", "__name__": __name__}
+    host.add(SimpleNamespace(**about, pre_step=hookimpl(pre_step)))
+    batch = {"input_ids": ids, "labels": ids.clone()}
+    if completes:
+        assert "pixel_values" in complete(batch)
+    else:
+        with pytest.raises(Stop, match="no dummy image"):
+            complete({"input_ids": ids})
+    assert heard == [("text",)]
 
 
 class HybridParallelPlugin:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import random
 import sys
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
@@ -185,15 +187,21 @@ def test_two_forwards_that_are_right_stop_nothing():
     assert state.run.forwards == 2
 
 
+READ = ModuleType("read")
+"""Rows that were read, where nothing is put back."""
+
+
 class Rows:
     def __init__(self, kinds) -> None:
         self.kinds, self.read = kinds, []
+        READ.rows = []
 
     def __len__(self) -> int:
         return len(self.kinds)
 
     def __getitem__(self, row):
         self.read.append(row)
+        READ.rows.append(row)
         torch.rand(1)
         return self.kinds[row]
 
@@ -221,7 +229,7 @@ def test_a_few_rows_of_a_users_data_set_are_collated(rows, kinds):
     trainer = SimpleNamespace(model=Model(), data_collator=_collate, args=args)
     dataset, before = Rows(rows), torch.get_rng_state()
     assert peek.kinds(trainer, dataset) == kinds
-    assert len(dataset.read) <= peek.ROWS
+    assert 0 < len(READ.rows) <= peek.ROWS
     assert torch.get_rng_state().equal(before)
     assert peek.kinds(trainer, iter(rows)) is None
     args.world_size = 1
@@ -237,7 +245,7 @@ def test_all_rows_are_looked_at_where_a_few_are_text():
     assert peek.kinds(trainer, Rows(late)) == {"text", "image"}
     images = Rows(["image"] * 300)
     assert peek.kinds(trainer, images) is None
-    assert len(images.read) <= peek.ROWS
+    assert 0 < len(READ.rows) <= peek.ROWS
 
 
 @pytest.mark.parametrize(
@@ -261,6 +269,54 @@ def test_ranks_part_over_an_image_and_a_video(monkeypatch, rows, size, calls, ap
     meets = Meets(frozenset(rows) if rows else None)
     found = observation._media_apart(SimpleNamespace(args=args), towers, meets, {})
     assert found is apart
+
+
+class Counts:
+    """A collator that goes on from what it holds."""
+
+    total = 0
+
+    def __init__(self, **more):
+        self.calls, self.seen, self.sum = 0, [], torch.zeros(())
+        self.array, self.chance, self.noise = np.zeros(2), random.Random(1), torch.Generator()
+        self.__dict__.update(more)
+
+    def __call__(self, rows):
+        self.calls += 1
+        Counts.total += 1
+        self.seen.append(rows[0])
+        self.sum += 1
+        self.array += self.chance.random()
+        torch.rand(1, generator=self.noise)
+        return _collate(rows)
+
+    def held(self):
+        states = self.chance.getstate(), self.noise.get_state().tolist()
+        return self.calls, Counts.total, self.seen[:], float(self.sum), list(self.array), states
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_a_users_own_collator_is_as_before(bound):
+    collate = Counts()
+    call = collate.__call__ if bound else collate
+    trainer = SimpleNamespace(
+        model=Model(), data_collator=call, args=SimpleNamespace(world_size=2)
+    )
+    rows = Rows(["image", "text"] * 3_000)  # more than are looked at
+    before = collate.held()
+    assert peek.kinds(trainer, rows) == {"image", "text"}
+    assert collate.held() == before
+    assert READ.rows
+    assert not rows.read
+
+
+def test_a_collator_that_reads_from_an_iterator_is_not_called():
+    collate = Counts(prompts=iter(range(5)))
+    args = SimpleNamespace(world_size=2)
+    trainer = SimpleNamespace(model=Model(), data_collator=collate, args=args)
+    assert peek.kinds(trainer, Rows(["image", "text"])) is None
+    assert not READ.rows
+    assert next(collate.prompts) == 0
 
 
 def test_a_collator_that_takes_no_single_row_tells_nothing(capsys):

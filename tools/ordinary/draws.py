@@ -51,7 +51,7 @@ OF_TRAINERS = {
     "evaluation": 3, "generation": 3, "save and resume": 2, "load best": 2, "two trainings": 2,
     "interrupted": 2, "compile": 1, "early stop": 2, "model_init": 2, "modality dropout": 2,
     "SAM": 1, "dropped gradients": 2, "gradients given back": 2, "text replay": 2,
-    "dummy pixels": 2, "workers": 1, "skipped batch": 1,
+    "dummy pixels": 2, "workers": 1, "skipped batch": 1, "own collator": 1,
 }  # fmt: skip
 OF_LOOPS = {
     "evaluation": 2, "generation": 2, "save and resume": 1, "two trainings": 2, "LBFGS": 2,
@@ -143,12 +143,13 @@ def _one(chance: random.Random, weights: Mapping[Any, float]) -> Any:
 def _once(chance: random.Random, seed: int, world: int, number: int) -> Draw:
     program = _one(chance, PROGRAMS)
     of = OF_TRAINERS if program in TRAINERS else OF_LOOPS if program in LOOPS else {}
+    of = {"evaluation": 1} if program == "gemini" else of
     many = chance.choices((0, 1, 2), (2, 4, 2))[0] if of else 0
     features = tuple(sorted({_one(chance, of) for _ in range(many)}))
     rows = "dummy pixels" if "dummy pixels" in features else _one(chance, ROWS)
     return Draw(
         seed, world, number, program,
-        model=_one(chance, MODELS) if of else "qwen2_vl",
+        model=_one(chance, MODELS) if program in TRAINERS + LOOPS else "qwen2_vl",
         strategy="single" if world == 1 else _one(chance, STRATEGIES),
         rows=rows,
         batch=_one(chance, {1: 3, 2: 2}),

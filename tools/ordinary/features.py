@@ -299,3 +299,24 @@ def skipped(scene: Scene) -> None:
             return torch.zeros((), requires_grad=True)
 
     scene.bases.insert(0, Skips)
+
+
+@feature("own collator")
+def own_collator(scene: Scene) -> None:
+    """It goes on from what it holds: a counter, a list and a generator decide about its batches."""
+
+    class Own(rows.Collate):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            self.calls, self.lengths, self.noise = 0, [0], torch.Generator().manual_seed(5)
+
+        def __call__(self, samples: Any) -> dict[str, torch.Tensor]:
+            made = super().__call__(samples)
+            self.calls += 1
+            self.lengths.append(self.calls % 5)
+            made["labels"][:, : -2 - self.lengths[-1]] = -100
+            for name in (n for n, value in made.items() if value.is_floating_point()):
+                made[name] += torch.randn(made[name].shape, generator=self.noise) / 10
+            return made
+
+    scene.collate = Own

@@ -25,6 +25,7 @@ class Scene:
     options: of TrainingArguments.
     callbacks: of the Trainer.
     model: makes the model.
+    collate: makes the collator, given the family of the model and the model.
     drive: trains; given a function that makes a trainer, returns the last one.
     told: more that has to be equal with the guard and without: tokens, losses.
     """
@@ -36,6 +37,7 @@ class Scene:
     callbacks: list[Any] = field(default_factory=list)
     model: Callable[[], Any] = lambda: None
     named: dict[str, Any] = field(default_factory=dict)
+    collate: Callable[..., Any] = rows.Collate
     drive: Callable[[Callable[..., Any]], Any] = lambda make: _trained(make())
     told: dict[str, Any] = field(default_factory=dict)
 
@@ -51,7 +53,7 @@ class Scene:
             args=transformers.TrainingArguments(**options),
             train_dataset=rows.Rows(kinds),
             eval_dataset=rows.Rows(held_out(self.draw), 1000),
-            data_collator=rows.Collate(family, model),
+            data_collator=self.collate(family, model),
             callbacks=list(self.callbacks),
             **given,
             **self.named,

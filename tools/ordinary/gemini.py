@@ -8,7 +8,7 @@ import torch
 
 from tests.frameworks.colossalai import cpu, weights
 from tools.matrix import families
-from tools.ordinary import account, models, rows
+from tools.ordinary import account, heard, models, rows
 from tools.ordinary.draws import Draw
 
 RATE = 1e-3
@@ -28,19 +28,24 @@ def work(draw: Draw, folder: str) -> dict[str, Any]:
     booster = Booster(plugin=_plugin(model, draw))
     optimizer = HybridAdam((p for p in model.parameters() if p.requires_grad), lr=RATE)
     model, optimizer, *_ = booster.boost(model, optimizer)
-    losses = _trained(draw, booster, model, optimizer, collate)
+    losses, evaluated = _trained(draw, booster, model, optimizer, collate)
     moved = {name: account._digest(p.float().numpy().tobytes())
              for name, p in weights.gemini(model).items()}  # fmt: skip
     weak = account.weakly(model, optimizer, booster)
     # The booster has no end: while its model lives, what watches it may stand there.
     found = {"weights": moved, "log": losses, "random": account._random()}
     model = optimizer = booster = None
-    return found | account.left(weak)
+    told = {"heard": heard.told(), "evaluated": evaluated}
+    return found | account.left(weak) | told
 
 
-def _trained(draw: Draw, booster: Any, model: Any, optimizer: Any, collate: Any) -> list[str]:
+def _trained(
+    draw: Draw, booster: Any, model: Any, optimizer: Any, collate: Any
+) -> tuple[list[str], int]:
+    """Losses as hexadecimal numbers, and how many batches were evaluated."""
     kinds = rows.plan(draw, draw.steps * draw.accumulation)
-    data, rank, losses = rows.Rows(kinds), torch.distributed.get_rank(), []
+    data, rank, losses, evaluated = rows.Rows(kinds), torch.distributed.get_rank(), [], 0
+    held = [(1000 + number, "image") for number in range(2 * draw.world)]
     for micro in range(draw.steps * draw.accumulation):
         first = (micro * draw.world + rank) * draw.batch
         batch = collate([data[number] for number in range(first, first + draw.batch)])
@@ -50,7 +55,14 @@ def _trained(draw: Draw, booster: Any, model: Any, optimizer: Any, collate: Any)
         if (micro + 1) % draw.accumulation == 0:
             optimizer.step()
             optimizer.zero_grad()
-    return losses
+        if draw.has("evaluation") and (micro + 1) % (5 * draw.accumulation) == 0:
+            model.eval()
+            with torch.no_grad():
+                for row in held[rank :: draw.world]:
+                    losses.append(float(model(**collate([row])).loss).hex())
+                    evaluated += 1
+            model.train()
+    return losses, evaluated
 
 
 def _plugin(model: Any, draw: Draw) -> Any:

@@ -271,7 +271,6 @@ class Batch:
     Attributes:
         samples: its rows, where the adapter sees them one by one (ms-swift, ColossalAI); else ().
         kinds: sorted kinds of input in it: "text", "image", "video", "audio"; () if unknown.
-        completed: whether a dummy image was put into it.
         phase: what it is for.
         shapes: of its tensors, by key ("queries.input_ids" for one in an inner mapping); {} where
             it is not collated yet.
@@ -279,7 +278,6 @@ class Batch:
 
     samples: tuple[Sample, ...] = ()
     kinds: tuple[str, ...] = ()
-    completed: bool = False
     phase: Phase = "train"
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 

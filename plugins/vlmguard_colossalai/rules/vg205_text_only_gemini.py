@@ -54,7 +54,7 @@ FRAMEWORKS = ("colossalai",)
 
 @hookimpl
 def pre_step(run: Run, batch: Batch | None) -> Finding | None:
-    if batch is None or batch.completed or batch.kinds != ("text",):
+    if batch is None or batch.kinds != ("text",):
         return None
     why_not = getattr(batch, "why_not", "")
     lacks = ", ".join(getattr(batch, "lacks", ())) or "pixel_values"

@@ -1,8 +1,9 @@
-"""What the code of the user's own classes can reach and change beside a model: kept, and put back.
+"""What the code of the user's own classes can reach and change: kept, and put back.
 
 A copy of a model has weights and attributes of its own, but its class is the user's. A forward that
 counts its calls in a global variable, in its class, or draws from a generator of its module would
-find another number afterwards: modality dropout would drop other rows.
+find another number afterwards: modality dropout would drop other rows. So would a collator or a
+data set that goes on from what it holds.
 """
 
 from __future__ import annotations
@@ -10,23 +11,25 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import io
 import itertools
 import random
 import sys
 import types
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 
 _KNOWN = frozenset((
-    "accelerate", "builtins", "deepspeed", "functools", "liger_kernel", "numpy", "peft", "torch",
-    "transformers", "typing", "vlmguard", "vlmguard_torch",
+    "PIL", "accelerate", "builtins", "datasets", "deepspeed", "functools", "liger_kernel", "numpy",
+    "pandas", "peft", "pyarrow", "tokenizers", "torch", "torchvision", "transformers", "typing",
+    "vlmguard", "vlmguard_torch", "vlmguard_transformers",
 ))  # fmt: skip
-"""Packages whose forwards count nothing."""
+"""Packages whose code counts nothing."""
 MOST = 5_000
-"""Values that are looked at."""
+"""Values that are looked at, and numbers of a tensor or an array that are kept."""
 _PLAIN = (type(None), bool, int, float, str, bytes, tuple, frozenset)
 
 
@@ -41,11 +44,21 @@ def kept(model: torch.nn.Module) -> Iterator[None]:
         for value in vars(part).values():
             if isinstance(value, types.FunctionType | types.MethodType | functools.partial):
                 found.look(value)
-    try:
+    found.walk()
+    with found.put_back():
         yield
-    finally:
-        for restore in reversed(found.restores):
-            restore()
+
+
+@contextlib.contextmanager
+def kept_objects(objects: Iterable[Any]) -> Iterator[bool]:
+    """The same for objects as a collator or a data set: what they hold is as before afterwards.
+    Gives whether it can be: an iterator that they hold cannot be taken back."""
+    found = _Reached()
+    for each in objects:
+        found.look(each)
+    found.walk()
+    with found.put_back():
+        yield not found.iterators
 
 
 class _Reached:
@@ -53,7 +66,23 @@ class _Reached:
 
     def __init__(self) -> None:
         self.restores: list[Callable[[], None]] = []
+        self.iterators = False
         self._seen: dict[int, Any] = {}
+        self._next: deque[Any] = deque()
+
+    @contextlib.contextmanager
+    def put_back(self) -> Iterator[None]:
+        """What was found is as before afterwards."""
+        try:
+            yield
+        finally:
+            for restore in reversed(self.restores):
+                restore()
+
+    def walk(self) -> None:
+        """The nearest first: a list of many rows does not hide what stands beside it."""
+        while self._next:
+            self._note(self._next.popleft())
 
     def classes(self, kind: type) -> None:
         """A class and those that it is made of."""
@@ -61,18 +90,24 @@ class _Reached:
             self.look(each)
 
     def look(self, value: Any) -> None:
-        """Note ``value`` if it can change, and what can be reached from it."""
+        """Look at ``value`` in its turn, if it can change."""
         if id(value) in self._seen or isinstance(value, _PLAIN) or len(self._seen) > MOST:
             return
         self._seen[id(value)] = value
+        self._next.append(value)
+
+    def _note(self, value: Any) -> None:
+        """How ``value`` is put back, and what can be reached from it."""
         if isinstance(value, type):
             self._class(value)
         elif isinstance(value, types.FunctionType):
             self._function(value)
         elif isinstance(value, list | dict | set | deque):
             self._container(value)
-        elif restore := _random(value):
+        elif restore := _random(value) or _numbers(value):
             self.restores.append(restore)
+        elif isinstance(value, Iterator) and not isinstance(value, io.IOBase):
+            self.iterators = True
         elif not isinstance(value, torch.nn.Module | torch.Tensor | types.ModuleType):
             self._object(value)
 
@@ -155,6 +190,24 @@ def _random(value: Any) -> Callable[[], None] | None:
     if numpy is not None and isinstance(value, numpy.Generator):
         return functools.partial(setattr, value.bit_generator, "state", value.bit_generator.state)
     return None
+
+
+def _numbers(value: Any) -> Callable[[], None] | None:
+    """What puts the numbers of a small tensor or array back, if they differ."""
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.ndarray) and value.size <= MOST:
+        return functools.partial(_recopy, value, value.copy(), numpy.array_equal)
+    if not isinstance(value, torch.Tensor) or isinstance(value, torch.nn.Parameter):
+        return None
+    if value.device.type == "cpu" and value.is_leaf and value.numel() <= MOST:
+        return functools.partial(_recopy, value, value.detach().clone(), torch.equal)
+    return None
+
+
+def _recopy(value: Any, before: Any, equal: Callable[[Any, Any], bool]) -> None:
+    if not equal(value, before):
+        with torch.no_grad():
+            value[...] = before
 
 
 def _refill(value: Any, before: Any) -> None:

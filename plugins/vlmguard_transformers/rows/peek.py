@@ -1,7 +1,8 @@
 """What kinds of rows a data set of the user's own holds, where no columns tell: by collating a few.
 
-A row alone need not say what it holds (scripts decode in the collator), a batch does. Nothing is
-kept of it: random states are put back, and the data set's object is a copy.
+A row alone need not say what it holds (scripts decode in the collator), a batch does. Afterwards
+all is as before: random states are put back, and what a collator or a data set of the user's own
+counts, collects or draws from. Where that cannot be, as with an iterator, nothing is looked at.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 from vlmguard_torch.layout import towers
 from vlmguard_torch.media.kinds import kinds_of, untold
 from vlmguard_torch.observe.isolated_state import random_kept
+from vlmguard_torch.observe.reached import kept_objects
 
 ROWS, SECONDS = 16, 3.0
 
@@ -30,23 +32,26 @@ def kinds(trainer: Any, dataset: Any) -> frozenset[str] | None:
         return None
     if trainer.args.world_size < 2 or not towers.seeing(trainer.model):
         return None  # nothing hangs on it
-    rows = copy.copy(dataset)
+    with random_kept(trainer.model), kept_objects((trainer.data_collator, dataset)) as can_be:
+        return _kinds(trainer.data_collator, copy.copy(dataset)) if can_be else None
+
+
+def _kinds(collate: Any, rows: Any) -> frozenset[str] | None:
     few = _spread(len(rows))
     rest = sorted(set(range(len(rows))).difference(few))
     found: set[str] = set()
     seen, end = 0, time.monotonic() + SECONDS
-    with random_kept(trainer.model):
-        for number in (*few, *rest):
-            if time.monotonic() > end or (seen >= len(few) and found != {"text"}):
-                break
-            try:
-                batch = trainer.data_collator([rows[number]])
-                if untold(batch):
-                    return None
-                found.add("+".join(kinds_of(batch)))
-            except Exception:
+    for number in (*few, *rest):
+        if time.monotonic() > end or (seen >= len(few) and found != {"text"}):
+            break
+        try:
+            batch = collate([rows[number]])
+            if untold(batch):
                 return None
-            seen += 1
+            found.add("+".join(kinds_of(batch)))
+        except Exception:
+            return None
+        seen += 1
     found.discard("")
     return frozenset(found) if seen == len(rows) or len(found) > 1 else None
 

@@ -16,6 +16,7 @@ from vlmguard.core.errors import Stop
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime import report
 from vlmguard_torch.observe.isolated_state import random_kept
+from vlmguard_torch.observe.reached import kept_objects
 from vlmguard_torch.watch import dry_run
 from vlmguard_transformers.reading import Reading
 
@@ -33,7 +34,10 @@ def rehearse(read: Reading, state: RunState) -> None:
     try:
         if why := profile.dry_run_obstacle(trainer) or _too_large(trainer):
             raise dry_run.CannotTry(why)
-        with random_kept(model):
+        given = trainer.data_collator, trainer.train_dataset
+        with random_kept(model), kept_objects(given) as can_be:
+            if not can_be:
+                raise dry_run.CannotTry("the data set or its collator reads from an iterator")
             batch = _batch(trainer)
         if not isinstance(batch, Mapping):
             raise dry_run.CannotTry("this trainer makes its batches while it trains")
