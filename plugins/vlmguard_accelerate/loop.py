@@ -66,6 +66,8 @@ class Loop:
         self.heard: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()
         self.train_dataset = getattr(loader, "dataset", None)
         self.data_collator = getattr(loader, "collate_fn", None)
+        self.batch_size = getattr(loader, "batch_size", None)
+        self.sampler = _sampler(loader)
         self.args = SimpleNamespace(
             world_size=accelerator.num_processes,
             process_index=accelerator.process_index,
@@ -242,6 +244,13 @@ def trains_towers(each: Any) -> bool:
     if not hasattr(each, "named_parameters") or not towers.seeing(each):
         return False
     return any(parameter.requires_grad for parameter in each.parameters())
+
+
+def _sampler(loader: Any) -> Any:
+    """What decides which rows come together."""
+    batches = getattr(loader, "batch_sampler", None)
+    plain = batches is None or type(batches).__module__ == "torch.utils.data.sampler"
+    return getattr(loader, "sampler", None) if plain else batches
 
 
 def _loader(objects: Iterable[Any]) -> Any:

@@ -8,7 +8,7 @@ from vlmguard.core.facts import PARTITIONED, Certainty, Run, Strategy, Tower
 from vlmguard.runtime import seams
 from vlmguard.runtime.faults import contain
 from vlmguard_torch.layout import parameters
-from vlmguard_transformers import SEAMS, shared_rows
+from vlmguard_transformers import SEAMS, row_order, shared_rows
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.model import loss, observation, padding
 from vlmguard_transformers.reading import Reading
@@ -26,7 +26,8 @@ def run(read: Reading) -> Run:
     hooked = (*SEAMS, *profile.seams)
     meets = shared_rows.of(read)
     reenters = observation.reenters(trainer, checkpointing, towers)
-    unused, in_training = _may_be_unused(read, towers, meets)
+    unused, in_training, evaluated = _may_be_unused(read, towers, meets)
+    alike = not ddp and unused == "yes" and evaluated != "yes" and row_order.may_be_alike(trainer)
     if not ddp and unused != "no":
         observation.with_blanks(trainer, padding.kinds(meets.all))
     observed = observation.of(read, towers, meets)
@@ -61,6 +62,7 @@ def run(read: Reading) -> Run:
         eval_rows=tuple(sorted(meets.evaluated or ())),
         may_be_unused=unused,
         unused_in_training=in_training,
+        may_be_alike=alike,
         never_used=observed.never_used,
         cut_off=observed.cut_off,
         text_skips=observed.text_skips,
@@ -123,17 +125,18 @@ def _towers(read: Reading) -> tuple[Tower, ...]:
 
 def _may_be_unused(
     read: Reading, towers: tuple[Tower, ...], meets: shared_rows.Meets
-) -> tuple[Certainty, Certainty]:
-    """Whether a batch can leave a tower unused that this strategy minds: at all, in training."""
+) -> tuple[Certainty, Certainty, Certainty]:
+    """Whether a batch can leave a tower unused that this strategy minds: at all, in training, in
+    evaluation."""
     strategy = read.strategy
     sees = [tower for tower in towers if tower.sees and tower.total]
     if not sees or strategy == "single":
-        return "no", "no"
+        return "no", "no", "no"
     own, only = read.profile.pads_itself(read.trainer, strategy), SENSES
     if own == "yes":
         only = _idle(read)
         if not only:
-            return "no", "no"
+            return "no", "no", "no"
     trained = _differ(meets.train, meets.complete, strategy, only)
     evaluated: Certainty = "no"
     if strategy in PARTITIONED:  # they gather in evaluation, too
@@ -141,8 +144,8 @@ def _may_be_unused(
     both = (trained, evaluated)
     ever: Certainty = "yes" if "yes" in both else "possible" if "possible" in both else "no"
     if own == "possible" and "yes" in both:
-        return "possible", "no" if trained == "no" else "possible"
-    return ever, trained
+        return "possible", "no" if trained == "no" else "possible", "possible"
+    return ever, trained, evaluated
 
 
 def _idle(read: Reading) -> frozenset[str]:

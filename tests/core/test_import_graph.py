@@ -20,7 +20,7 @@ FOLDERS = {
     ),
     "vlmguard_transformers": (
         ("rows", "checkpointing", "trainer", "accelerators", "tiny"),
-        ("profile",), ("profiles", "reading"), ("shared_rows",), ("model",), ("watch",),
+        ("profile",), ("profiles", "reading"), ("shared_rows",), ("model", "row_order"), ("watch",),
         ("arguments", "translate"), ("apply",), ("lifecycle", "rehearsal", "check", "selftest"),
     ),
 }  # fmt: skip

@@ -563,7 +563,7 @@ def test_ranks_part_over_rows_of_one_phase(train, evaluated, strategy, answer):
     read = Reading(None, profiles.PLAIN)
     vars(read)["strategy"] = strategy
     found = translate._may_be_unused(read, towers, meets)
-    assert found == answer
+    assert found[:2] == answer
 
 
 @pytest.mark.parametrize(
@@ -588,7 +588,7 @@ def test_a_dummy_of_the_frameworks_own_may_leave_a_tower_idle(rows, strategy, id
     read = Reading(opened[0], Padding())
     vars(read)["strategy"] = strategy
     found = translate._may_be_unused(read, towers, Meets(frozenset(rows)))
-    assert found == (answer, answer)
+    assert found[:2] == (answer, answer)
 
 
 @pytest.mark.parametrize(("times", "outcomes"), [(1, []), (3, ["fixed"])])

@@ -84,7 +84,6 @@ def _runs() -> Iterator[str]:
     yield f"{len(kept)} cells, each a class, a strategy, whether the towers train, and an order of rows. Each ran in two gloo ranks of a plain Trainer, without vlmguard and with it, with some rows that have no input. The weight updates are compared with those of plain torch. `make zoo-runs` goes on where it was stopped.\n"
     yield "*differ*: in a step one rank has an input and the other text. *phases*: a step in which all ranks have an input, then one in which none has. **unjudged**: the blank was refuted, vlmguard did not know whether ranks would get different rows, so it printed a note and left the run alone. A code with nothing behind it is a note ([all words](glossary.md)).\n"
     yield from _broken(kept)
-    yield ASIDE
     yield "| class | strategy | towers | rows | without | with | updates off | what was done |"
     yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
     for key, told in kept.items():
@@ -114,8 +113,6 @@ WHY = {
     "Gemma4": "Without vlmguard the updates are off by 430 %. The rest of 0.6 % was not examined.",
 }
 """What is known of a class whose cell is not right."""
-ASIDE = """Two drawn cells are not in the table, which holds no run that vlmguard broke. These two it does break. They are right without vlmguard, and **vlmguard stops them** before step 1 (VG106): Qwen4Exp and MusicFlamingo, both under zero3, frozen, phases. The blank of both classes is refuted, and their data hold rows with an input and rows without. vlmguard does not know that in these runs all ranks have the same kind of row in each step.
-"""
 
 
 def name(cell: str) -> str:

@@ -110,6 +110,8 @@ class Run:
         may_be_unused: whether a batch can leave a tower unused: "no", "possible", or "yes" (the
             data are known to hold rows with and without media).
         unused_in_training: as ``may_be_unused``, in training steps alone; None if it is the same.
+        may_be_alike: whether all ranks may have rows of the same kind in each step of training, by
+            the order of the rows or a sampler of the user's own.
         never_used: trainable parameters that no kind of row uses, by name.
         cut_off: kinds of towers that train and run, and of which no parameter gets a gradient.
             Their parameters are not in ``never_used``.
@@ -159,6 +161,7 @@ class Run:
     shared: bool = False
     frozen: bool = False
     may_be_unused: Certainty = "no"
+    may_be_alike: bool = False
     can_pad: bool = False
     pads: bool = False
     find_unused: bool | None = None

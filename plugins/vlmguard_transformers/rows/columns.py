@@ -29,12 +29,21 @@ def kinds(dataset: Any) -> frozenset[str] | None:
     inner, names = _inner(dataset), columns(dataset)
     if not names or not hasattr(inner, "data"):  # streamed
         return None
-    held = [name for name in names if name in MEDIA]
-    if held:
-        return _by_media({name: _chosen(inner, _filled(inner.data.column(name))) for name in held})
+    if any(name in MEDIA for name in names):
+        table = _by_media(inner, names)
+        found = table.group_by(table.column_names).aggregate([]).to_pylist()
+        return frozenset(map(_kind, found)) or None
     if "messages" in names and not any(is_media(name) for name in names):
         return frozenset({"text"}) if _plain(inner.data.column("messages")) else None
     return None
+
+
+def in_order(dataset: Any) -> list[str] | None:
+    """The kind of each row; None if the columns do not tell."""
+    inner, names = _inner(dataset), columns(dataset)
+    if not hasattr(inner, "data") or not any(name in MEDIA for name in names):
+        return None
+    return [_kind(row) for row in _by_media(inner, names).to_pylist()]
 
 
 def _inner(dataset: Any) -> Any:
@@ -51,22 +60,20 @@ def _chosen(dataset: Any, values: Any) -> Any:
     return values if chosen is None else values.take(chosen.column(0))
 
 
-def _by_media(held: Mapping[str, Any]) -> frozenset[str] | None:
-    """Kinds by which columns are filled, row by row; None for no rows."""
+def _by_media(dataset: Any, names: list[str]) -> Any:
+    """A column for each kind of media: whether the row has any."""
     import pyarrow as arrow
     import pyarrow.compute as compute
 
     filled: dict[str, Any] = {}
-    for name, there in held.items():
-        kind = MEDIA[name]
+    for name in (name for name in names if name in MEDIA):
+        kind, there = MEDIA[name], _chosen(dataset, _filled(dataset.data.column(name)))
         filled[kind] = compute.or_(filled[kind], there) if kind in filled else there
-    table = arrow.table(filled)
-    found = table.group_by(table.column_names).aggregate([]).to_pylist()
-    order = ("image", "video", "audio")
-    return (
-        frozenset("+".join(kind for kind in order if row.get(kind)) or "text" for row in found)
-        or None
-    )
+    return arrow.table(filled)
+
+
+def _kind(row: Mapping[str, Any]) -> str:
+    return "+".join(kind for kind in ("image", "video", "audio") if row.get(kind)) or "text"
 
 
 def _filled(column: Any) -> Any:

@@ -28,32 +28,46 @@ def kinds(trainer: Any, dataset: Any) -> frozenset[str] | None:
 
     A data set or a collator that raises is the user's own: then nothing is known.
     """
+    told = _look(trainer, dataset)
+    if told is None:
+        return None
+    found = frozenset(told.values()) - {""}
+    return found if len(told) == len(dataset) or len(found) > 1 else None
+
+
+def in_order(trainer: Any, dataset: Any) -> list[str] | None:
+    """The kind of each row; None if not all rows were looked at."""
+    told = _look(trainer, dataset)
+    return [told[row] for row in sorted(told)] if told and len(told) == len(dataset) else None
+
+
+def _look(trainer: Any, dataset: Any) -> dict[int, str] | None:
+    """Rows that were looked at, with their kinds; None if nothing is known of them."""
     if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
         return None
     if trainer.args.world_size < 2 or not towers.seeing(trainer.model):
         return None  # nothing hangs on it
     with random_kept(trainer.model), kept_objects((trainer.data_collator, dataset)) as can_be:
-        return _kinds(trainer.data_collator, copy.copy(dataset)) if can_be else None
+        return _collated(trainer.data_collator, copy.copy(dataset)) if can_be else None
 
 
-def _kinds(collate: Any, rows: Any) -> frozenset[str] | None:
+def _collated(collate: Any, rows: Any) -> dict[int, str] | None:
     few = _spread(len(rows))
     rest = sorted(set(range(len(rows))).difference(few))
-    found: set[str] = set()
-    seen, end = 0, time.monotonic() + SECONDS
+    told: dict[int, str] = {}
+    end = time.monotonic() + SECONDS
     for number in (*few, *rest):
-        if time.monotonic() > end or (seen >= len(few) and found != {"text"}):
+        others = len(told) >= len(few) and set(told.values()) != {"text"}
+        if time.monotonic() > end or others:
             break
         try:
             batch = collate([rows[number]])
             if untold(batch):
                 return None
-            found.add("+".join(kinds_of(batch)))
+            told[number] = "+".join(kinds_of(batch))
         except Exception:
             return None
-        seen += 1
-    found.discard("")
-    return frozenset(found) if seen == len(rows) or len(found) > 1 else None
+    return told
 
 
 def _spread(count: int) -> list[int]:
