@@ -128,6 +128,7 @@ def _swift(draw: Draw, verb: str) -> dict[str, Any]:
     checkpoints = [] if draw.checkpointing else of_swift.NO_CHECKPOINTS
     stage = of_swift.zero(int(draw.strategy[-1])) if draw.strategy.startswith("zero") else []
     evaluation = [*EVALUATES, "--split_dataset_ratio", "0.3"] if draw.has("evaluation") else []
+    evaluation += ["--per_device_eval_batch_size", "2"] if verb == "grpo" and evaluation else []
     flags = [*tuning, *towers, *more, *_flags(draw), *checkpoints, *stage, *evaluation]
     line = swift.command(words, MODEL, data, flags)
     script = next(envs.path("swift").glob("lib/python*/site-packages/swift/cli")) / f"{line[0]}.py"

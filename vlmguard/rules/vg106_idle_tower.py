@@ -4,10 +4,11 @@ What it does
     Fires if a batch without an image does not run a module that other ranks run. Under DDP and
     ZeRO-1/2 only modules that train count. Under ZeRO-3 and FSDP a frozen tower counts too, and
     evaluation as well. It is an error if the data hold both kinds of rows, or if something that
-    trains is never used at all; otherwise it is a note. It is a note, too, if the order of the
-    rows gives all ranks the same kind at a time, or if a sampler of your own decides. Under ZeRO-3 and FSDP it also fires if a
-    tower runs once for images and once for videos, and some batches hold both and others only
-    one of them. If the blank input fails on one rank and not on the others, that rank is stopped.
+    trains is never used at all; otherwise it is a note. It is a note, too, if the order of the rows
+    gives all ranks the same kind at a time, or if a sampler of your own decides. Under ZeRO-3 and
+    FSDP it also fires if a tower runs once for images and once for videos, and some batches hold
+    both and others only one of them. If the blank input fails on one rank and not on the others,
+    that rank is stopped.
 
 Why it is bad
     The ranks start different collectives. They wait for each other for ever, or crash because the

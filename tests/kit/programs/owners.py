@@ -14,6 +14,7 @@ import hashlib
 import importlib.machinery
 import json
 import os
+import signal
 import sys
 import threading
 import types
@@ -300,6 +301,94 @@ def interrupted() -> Any:
         left = hooks(made.model)
     made.remove_callback(Interrupts)
     return {**done(made), "left": left}
+
+
+class Ends(TrainerCallback):
+    """As a scheduler does: SIGTERM while a step runs, then a save and the end."""
+
+    def __init__(self):
+        self.asked = False
+        signal.signal(signal.SIGTERM, self.hear)
+
+    def hear(self, *_):
+        self.asked = True
+
+    def on_substep_end(self, args, state, control, **kwargs):
+        if state.global_step == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if self.asked:
+            control.should_save = control.should_training_stop = True
+
+
+@scene
+def terminated() -> Any:
+    found = done(trainer(callbacks=[Ends()]))
+    saved = sorted(Path(FOLDER, "checkpoint-4").glob("*.safetensors"))
+    content = [hashlib.sha256(file.read_bytes()).hexdigest() for file in saved]
+    return {**found, "saved": content}
+
+
+class Retries(Trainer):
+    """A step that runs out of memory in forward or in backward is made again."""
+
+    calls = 0
+
+    def training_step(self, *args, **kwargs):
+        for _ in range(2):
+            try:
+                return super().training_step(*args, **kwargs)
+            except torch.OutOfMemoryError:
+                self.model.zero_grad()
+        raise AssertionError
+
+    def compute_loss(self, *args, **kwargs):
+        self.calls += 1
+        loss = super().compute_loss(*args, **kwargs)
+        if self.calls in (3, 8):
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        if self.calls in (6, 11):
+            loss.register_hook(self.full)
+        return loss
+
+    def full(self, gradient):
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+
+@scene
+def out_of_memory() -> Any:
+    return done(trainer(Retries))
+
+
+class Smaller(Trainer):
+    def training_step(self, model, inputs, *args):
+        if len(inputs["input_ids"]) > 1:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return super().training_step(model, inputs, *args)
+
+
+@scene
+def smaller_batch() -> Any:
+    options = {"auto_find_batch_size": True, "per_device_train_batch_size": 4}
+    made = trainer(Smaller, options=options)
+    return {**done(made), "batch": made._train_batch_size}
+
+
+class Nested(TrainerCallback):
+    """A second training in a step of the first, of another model."""
+
+    told = None
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.global_step == 2:
+            self.told = done(trainer())
+
+
+@scene
+def nested() -> Any:
+    inner = Nested()
+    return {**done(trainer(callbacks=[inner])), "inner": inner.told}
 
 
 @scene
