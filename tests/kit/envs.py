@@ -35,6 +35,8 @@ PYTHONS = ((3, 11),)
 """Releases of Python that constraints.txt was resolved for: wheels differ between them."""
 AT_ONCE = 2
 """Environments that are made at the same time: one downloads while the other unpacks."""
+ROOM = 16
+"""GB that all environments and a run of the tests take."""
 AGAIN = 10.0
 """Seconds before a step of pip is tried again."""
 EDITABLE = ("pyproject.toml", "vlmguard/_startup/*", "plugins/*/__init__.py")
@@ -87,6 +89,10 @@ def make(name: str) -> None:
     ourselves = _digest(packages, *(file.read_text() for file in _editable()))
     with _locked(name):
         if _stamp(name, "packages") != packages:
+            free = shutil.disk_usage(HOME.parent).free / 1e9
+            if free < ROOM:
+                print(f"[envs] {name}: {free:.1f} GB are free; all environments together and "
+                      f"their tests take {ROOM} GB", flush=True)  # fmt: skip
             _install(name, pins)
             _stamp(name, "packages", packages)
         if SHARED and _stamp(name, "vlmguard"):
