@@ -77,7 +77,8 @@ class _Reached:
             yield
         finally:
             for restore in reversed(self.restores):
-                restore()
+                with contextlib.suppress(Exception):  # the others are put back all the same
+                    restore()
 
     def walk(self) -> None:
         """The nearest first: a list of many rows does not hide what stands beside it."""
@@ -146,14 +147,16 @@ class _Reached:
     def _container(self, value: Any) -> None:
         before = dict(value) if isinstance(value, dict) else list(value)
         self.restores.append(functools.partial(_refill, value, before))
-        for one in before.values() if isinstance(before, dict) else before:
+        values = before.values() if isinstance(before, dict) else before
+        for one in itertools.islice(values, MOST):
             self.look(one)
 
     def _object(self, value: Any) -> None:
         """Methods are bound to something, partials hold something, objects have attributes."""
         for name in ("__func__", "__self__", "__wrapped__", "func", "args", "keywords", "fget"):
-            inside = getattr(type(value), name, None) is not None or name == "__self__"
-            if inside and not isinstance(value, types.BuiltinFunctionType):
+            if getattr(type(value), name, None) is not None and not isinstance(
+                value, types.BuiltinFunctionType
+            ):
                 with contextlib.suppress(Exception):
                     self.look(getattr(value, name))
         if not _known(type(value)) and isinstance(getattr(value, "__dict__", None), dict):
@@ -195,13 +198,14 @@ def _random(value: Any) -> Callable[[], None] | None:
 def _numbers(value: Any) -> Callable[[], None] | None:
     """What puts the numbers of a small tensor or array back, if they differ."""
     numpy: Any = sys.modules.get("numpy")
-    if numpy is not None and isinstance(value, numpy.ndarray) and value.size <= MOST:
-        return functools.partial(_recopy, value, value.copy(), numpy.array_equal)
-    if not isinstance(value, torch.Tensor) or isinstance(value, torch.nn.Parameter):
+    if numpy is not None and type(value) is numpy.ndarray:
+        kept = value.size <= MOST and value.dtype != object and value.flags.writeable
+        return functools.partial(_recopy, value, value.copy(), numpy.array_equal) if kept else None
+    if type(value) is not torch.Tensor or not value.is_leaf or value.numel() > MOST:
         return None
-    if value.device.type == "cpu" and value.is_leaf and value.numel() <= MOST:
-        return functools.partial(_recopy, value, value.detach().clone(), torch.equal)
-    return None
+    if value.device.type != "cpu" or value.layout is not torch.strided:
+        return None
+    return functools.partial(_recopy, value, value.detach().clone(), torch.equal)
 
 
 def _recopy(value: Any, before: Any, equal: Callable[[Any, Any], bool]) -> None:
@@ -212,16 +216,17 @@ def _recopy(value: Any, before: Any, equal: Callable[[Any, Any], bool]) -> None:
 
 def _refill(value: Any, before: Any) -> None:
     if isinstance(value, dict):
-        now, was = list(value.items()), list(before.items())
-        alike = len(now) == len(was) and all(
-            a is c and b is d for (a, b), (c, d) in zip(now, was, strict=True)
-        )
-    else:
-        now = list(value)
-        alike = len(now) == len(before) and all(map(_is, now, before))
-    if not alike:
-        value.clear()
-        (value.extend if hasattr(value, "extend") else value.update)(before)
+        for key in [key for key in value if key not in before]:
+            del value[key]
+        for key, one in before.items():
+            if key not in value or value[key] is not one:
+                value[key] = one
+        if all(map(_is, value, before)):  # in their order
+            return
+    elif len(value) == len(before) and all(map(_is, list(value), before)):
+        return
+    value.clear()
+    (value.extend if hasattr(value, "extend") else value.update)(before)
 
 
 def _is(one: Any, other: Any) -> bool:

@@ -1,0 +1,88 @@
+"""What a user's objects hold is as before after a look at them."""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections import OrderedDict, deque
+
+import numpy as np
+import pytest
+import torch
+
+from vlmguard_torch.observe.reached import kept_objects
+
+
+class Inner:
+    def __init__(self):
+        self.handle = None
+
+
+class Own:
+    """As a data set may be."""
+
+    total = 0
+
+    def __init__(self):
+        self.rows = list(range(100_000))  # does not hide what comes behind it
+        self.cache = OrderedDict(a=1, b=2)
+        self.last, self.names = deque([1], maxlen=2), {"x"}
+        self.objects = np.array([None, {"a": 1}], dtype=object)
+        self.fixed, self.counts = np.zeros(2), np.zeros(3)
+        self.fixed.flags.writeable = False
+        self.sparse, self.seen = torch.eye(2).to_sparse(), torch.zeros(2)
+        self.inner, self.calls = Inner(), 0
+
+    def __getattr__(self, name):
+        raise RuntimeError(f"asked for {name}")
+
+    def read(self):
+        self.calls += 1
+        self.seen += 1
+        self.counts[0] = 5
+        self.cache.move_to_end("a")
+        self.cache["c"] = 3
+        self.last.append(7)
+        self.names.add("y")
+        self.inner.handle = self.opened = object()
+        Own.total = 9
+
+
+def test_all_of_it_is_put_back():
+    own = Own()
+    with kept_objects([own.read]) as can_be:
+        own.read()
+    assert can_be
+    assert (own.calls, own.seen.tolist(), own.counts.tolist()) == (0, [0, 0], [0, 0, 0])
+    assert list(own.cache.items()) == [("a", 1), ("b", 2)]
+    assert (list(own.last), own.names, own.inner.handle, Own.total) == ([1], {"x"}, None, 0)
+    assert "opened" not in vars(own)
+    assert own.cache is vars(own)["cache"]
+
+
+def test_what_cannot_be_put_back_does_not_keep_the_rest(monkeypatch):
+    own = Own()
+
+    class Odd(dict):
+        def __delitem__(self, key):
+            raise RuntimeError
+
+    own.odd = Odd(a=1)
+    with kept_objects([own]):
+        own.odd["b"] = 2
+        own.calls = 4
+    assert own.calls == 0
+
+
+@pytest.mark.parametrize(
+    ("held", "can_be"),
+    [
+        (iter([1]), False), ((n for n in ()), False), (itertools.count(), False),
+        (zip((), strict=True), False), (io.StringIO("a"), True), (range(3), True), ([1], True),
+    ],
+)  # fmt: skip
+def test_an_iterator_goes_on(held, can_be):
+    own = Own()
+    own.held = held
+    with kept_objects([own]) as found:
+        assert found is can_be
