@@ -66,8 +66,7 @@ class Loop:
         self.heard: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()
         self.train_dataset = getattr(loader, "dataset", None)
         self.data_collator = getattr(loader, "collate_fn", None)
-        self.batch_size = getattr(loader, "batch_size", None)
-        self.sampler = _sampler(loader)
+        self.shuffled = _shuffled(loader)
         self.args = SimpleNamespace(
             world_size=accelerator.num_processes,
             process_index=accelerator.process_index,
@@ -246,11 +245,18 @@ def trains_towers(each: Any) -> bool:
     return any(parameter.requires_grad for parameter in each.parameters())
 
 
-def _sampler(loader: Any) -> Any:
-    """What decides which rows come together."""
+def _shuffled(loader: Any) -> bool:
+    """Whether torch's own samplers give its rows at random."""
     batches = getattr(loader, "batch_sampler", None)
-    plain = batches is None or type(batches).__module__ == "torch.utils.data.sampler"
-    return getattr(loader, "sampler", None) if plain else batches
+    if type(batches).__module__ != "torch.utils.data.sampler":
+        return False
+    sampler = getattr(batches, "sampler", None)
+    kind = type(sampler)
+    if not kind.__module__.startswith("torch.utils.data"):
+        return False
+    if kind.__name__ == "DistributedSampler":
+        return bool(sampler.shuffle)
+    return "Random" in kind.__name__
 
 
 def _loader(objects: Iterable[Any]) -> Any:

@@ -26,7 +26,7 @@ from vlmguard_colossalai.touched import Touched
 from vlmguard_colossalai.translate import Scene
 from vlmguard_torch.layout.towers import kind_of, plain
 from vlmguard_torch.observe.isolated_state import random_kept
-from vlmguard_torch.observe.reached import kept_objects
+from vlmguard_torch.observe.reached import NOT_KEPT, kept_objects
 from vlmguard_torch.watch import dry_run
 from vlmguard_torch.watch.gradients import Watch
 
@@ -54,14 +54,15 @@ class Prepared:
     def rehearse(self, loader: Any) -> None:
         """The dry step, if one is asked for."""
         batch = self.scene.options.dry_step
-        if batch is None and self.state.settings.dry_step:
-            with random_kept(self.scene.model):
-                batch = _first(loader)
-            if batch is None:
-                report.line("dry step: no batch; give guard_booster one, or boost a dataloader")
-        if batch is None:
+        if batch is None and not self.state.settings.dry_step:
             return
         try:
+            if batch is None:
+                with random_kept(self.scene.model):
+                    batch = _first(loader)
+            if batch is None:
+                report.line("dry step: no batch; give guard_booster one, or boost a dataloader")
+                return
             if isinstance(batch, Mapping):
                 batch = self.completer(batch)
             self.completer.waiting.clear()  # nothing is fixed by a trial
@@ -80,14 +81,24 @@ class Prepared:
                 _by_optimizer[boosted[1]] = state
 
 
+def _generates() -> bool:
+    """Whether this forward is made by the model's ``generate``."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_name != "generate":
+        frame = frame.f_back
+    return frame is not None
+
+
 def _first(loader: Any) -> Any:
-    """One batch as the loader would make it, without drawing from its sampler."""
+    """One batch as the loader would make it, without drawing from its sampler; None without a
+    loader. Raises `CannotTry`."""
     data, collate = getattr(loader, "dataset", None), getattr(loader, "collate_fn", None)
     if data is None or collate is None:
         return None
     with kept_objects((data, collate)) as can_be:
-        rows = range(loader.batch_size or 1) if can_be else ()
-        return collate([data[number] for number in rows]) if rows else None
+        if not can_be:
+            raise dry_run.CannotTry(NOT_KEPT)
+        return collate([data[number] for number in range(loader.batch_size or 1)])
 
 
 class Boosted:
@@ -157,16 +168,16 @@ class Boosted:
             guard.pre_step(self.state, gradients=Forward(overwritten=True))
         if trains:
             return self._before(args, kwargs)
-        if not model.training and kwargs.get("past_key_values") is None:  # no token at a time
+        if not model.training:
             self._evaluates(args, kwargs)
         return None
 
     def _evaluates(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Hear a batch of an evaluation, once however often it goes through the model."""
         named = batches.arguments(self.completer.model, args, kwargs)
-        first = (
-            next((v for v in named[0].values() if hasattr(v, "data_ptr")), None) if named else None
-        )
+        if named is None or named[0].get("past_key_values") is not None or _generates():
+            return  # a token at a time
+        first = next((v for v in named[0].values() if hasattr(v, "data_ptr")), None)
         if (
             first is None
             or self.heard.get(id(first)) is first

@@ -27,7 +27,6 @@ def run(read: Reading) -> Run:
     meets = shared_rows.of(read)
     reenters = observation.reenters(trainer, checkpointing, towers)
     unused, in_training, evaluated = _may_be_unused(read, towers, meets)
-    alike = not ddp and unused == "yes" and evaluated != "yes" and row_order.may_be_alike(trainer)
     if not ddp and unused != "no":
         observation.with_blanks(trainer, padding.kinds(meets.all))
     observed = observation.of(read, towers, meets)
@@ -36,6 +35,7 @@ def run(read: Reading) -> Run:
     lacking = not ddp and (unused != "no" or observed.media_apart)
     needed = unused == "yes" or observed.media_apart
     obstacle = padding.obstacle(trainer, meets.all, needed) if lacking else ""
+    alike = bool(obstacle) and evaluated != "yes" and _may_be_alike(read)
     times = loss.times(trainer, read.phase, towers)
     state = read.state
     if state is not None:
@@ -146,6 +146,15 @@ def _may_be_unused(
     if own == "possible" and "yes" in both:
         return "possible", "no" if trained == "no" else "possible", "possible"
     return ever, trained, evaluated
+
+
+def _may_be_alike(read: Reading) -> bool:
+    """Looked at once a run, where no blank input helps and all hangs on it."""
+    known = read.state.kept if read.state is not None else {}
+    if "may be alike" not in known:
+        found = contain("reading the order of rows", row_order.may_be_alike, read.trainer)
+        known["may be alike"] = found is not False
+    return bool(known["may be alike"])
 
 
 def _idle(read: Reading) -> frozenset[str]:

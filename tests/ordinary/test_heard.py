@@ -58,6 +58,7 @@ def test_each_batch_of_evaluation_is_heard_once(program: str) -> None:
     assert ended["verdict"] == "ok", ended
     account = ended["ranks"][0]["account"]
     assert account["evaluated"], "the Trainer's own callback counts as well"
-    heard = {**account["heard"], "generate": 0}  # as above
-    expected = {"train": STEPS * ACCUMULATION, "eval": account["evaluated"], "generate": 0}
-    assert heard == expected
+    heard = account["heard"]
+    if program == "swift grpo":
+        del heard["generate"]  # as above
+    assert heard == {"train": STEPS * ACCUMULATION, "eval": account["evaluated"]}

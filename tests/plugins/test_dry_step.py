@@ -215,3 +215,18 @@ def test_what_is_not_tried_is_said_and_no_row_is_taken(monkeypatch, capsys):
     )
     of_trainers.rehearse(Reading(trainer, Profile()), RunState(settings.get()))
     assert "not made: the model (0.6 billion parameters) is still on" in capsys.readouterr().err
+
+
+def test_no_row_is_taken_from_an_iterator(monkeypatch, capsys):
+    monkeypatch.setenv("VLMGUARD_DRY_STEP", "1")
+    settings.renew()
+    prompts = iter([1, 2])
+    args = SimpleNamespace(
+        device=torch.device("cpu"), per_device_train_batch_size=1, process_index=0
+    )
+    trainer = SimpleNamespace(
+        model=Large(1), args=args, train_dataset=[0, 0], data_collator=lambda _: next(prompts)
+    )
+    of_trainers.rehearse(Reading(trainer, Profile()), RunState(settings.get()))
+    assert "not made: the data set or its collator holds an iterator" in capsys.readouterr().err
+    assert next(prompts) == 1

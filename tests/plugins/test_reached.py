@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import io
+import functools
 import itertools
+import multiprocessing
+import queue
+import random
+import sys
+import threading
 from collections import OrderedDict, deque
 
 import numpy as np
 import pytest
 import torch
+from torch.utils import data
 
 from vlmguard_torch.observe.reached import kept_objects
 
@@ -74,15 +80,73 @@ def test_what_cannot_be_put_back_does_not_keep_the_rest(monkeypatch):
     assert own.calls == 0
 
 
+class Lazy(list):
+    """Decodes where it is read."""
+
+    def __iter__(self):
+        raise AssertionError
+
+    __getitem__ = __iter__
+
+
+class Slots:
+    __slots__ = ("calls",)
+
+
 @pytest.mark.parametrize(
     ("held", "can_be"),
     [
         (iter([1]), False), ((n for n in ()), False), (itertools.count(), False),
-        (zip((), strict=True), False), (io.StringIO("a"), True), (range(3), True), ([1], True),
+        (zip((), strict=True), False), (range(3), True), ([1], True), ((iter([1]),), False),
+        (queue.Queue(), False), (threading.Event(), False), (threading.Lock(), True),
+        (random.SystemRandom(), False), (random.Random(1), True), (random.Random(1).random, True),
+        (Lazy([1]), False), (Slots(), False), (functools.partial(print, iter([1])), False),
+        (multiprocessing.Value("i"), False), (sys.stderr, True),
     ],
 )  # fmt: skip
-def test_an_iterator_goes_on(held, can_be):
+def test_what_cannot_be_put_back_is_known(held, can_be):
     own = Own()
     own.held = held
     with kept_objects([own]) as found:
         assert found is can_be
+
+
+class Base:
+    drawn = 0
+    rng = random.Random(3)
+
+    def __getitem__(self, row):
+        type(self).drawn += 1
+        Base.drawn += 1
+        return self.rng.random(), self.file.readline()
+
+    @property
+    def args(self):
+        raise AssertionError("a user's property is called")
+
+
+class Derived(Base, data.Dataset):
+    def __init__(self, file):
+        self.file = file
+
+    def __len__(self):
+        return 3
+
+
+@pytest.mark.parametrize("around", [lambda d: d, lambda d: data.Subset(d, [0, 1]),
+                                    lambda d: data.ConcatDataset([d, d])])  # fmt: skip
+def test_a_data_set_and_those_around_it(around, tmp_path):
+    (tmp_path / "prompts").write_text("one\ntwo\nthree\n")
+    with (tmp_path / "prompts").open() as file:
+        rows = around(Derived(file))
+        with kept_objects([functools.partial(collate, rows, [1])]) as can_be:
+            first = rows[0]
+        assert can_be
+        assert (Base.drawn, Derived.drawn) == (0, 0)
+        assert rows[0] == first
+    Base.drawn = 0
+    del Derived.drawn
+
+
+def collate(rows, more):
+    return rows

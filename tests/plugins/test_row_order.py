@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +14,7 @@ from vlmguard.core.facts import Run, Tower
 from vlmguard.rules import vg106_idle_tower
 from vlmguard_accelerate import loop
 from vlmguard_transformers import row_order
+from vlmguard_transformers.rows import columns, peek
 
 IMAGE, TEXT = ["image"], ["text"]
 
@@ -33,7 +35,12 @@ IMAGE, TEXT = ["image"], ["text"]
     ],
 )
 def test_rows_in_order(kinds, world, batch, alike):
-    assert row_order.alike(kinds, world, batch) is alike
+    assert row_order.alike(kinds, world, batch, drops=False) is alike
+
+
+def test_the_rows_of_an_incomplete_step_may_be_dropped():
+    assert row_order.alike([*IMAGE * 2, *TEXT], 2, 1, drops=True)
+    assert not row_order.alike([*IMAGE * 2, *TEXT, *IMAGE, *TEXT], 2, 1, drops=True)
 
 
 def trainer(kinds, order="sequential", **more):
@@ -49,23 +56,25 @@ def trainer(kinds, order="sequential", **more):
 PHASES = ["image", "image", "text", "text"]
 
 
-def test_a_trainers_own_sampler_is_read():
+def test_a_trainers_own_sampler_is_read(monkeypatch):
     assert row_order.may_be_alike(trainer(PHASES))
     assert not row_order.may_be_alike(trainer(PHASES, "random"))
     assert not row_order.may_be_alike(trainer(["image", "text"]))
-    assert not row_order.may_be_alike(trainer(PHASES * 30)), "not all rows are looked at"
-    one = trainer(PHASES)
+    assert row_order.may_be_alike(trainer(PHASES * 30))
+    assert not row_order.may_be_alike(trainer([*PHASES * 30, "image", "text"]))
+    one = trainer(["image", "text"])
     one.args.accelerator_config.dispatch_batches = True
-    assert not row_order.may_be_alike(one)
+    assert row_order.may_be_alike(one), "another order, which is not known"
+    monkeypatch.setattr(peek, "SECONDS", -1.0)
+    assert row_order.may_be_alike(trainer(["image", "text"])), "no time to look"
 
 
-def test_a_data_set_with_columns_is_read_whole():
-    datasets = pytest.importorskip("datasets")
-    rows = [[b"x"], [b"x"], [], []] * 500
-    for images, alike in ((rows, True), (rows[1:], False)):
-        one = trainer([])
-        one.train_dataset = datasets.Dataset.from_dict({"images": images})
-        assert row_order.may_be_alike(one) is alike
+@pytest.mark.parametrize(("kinds", "alike"), [(PHASES, True), (PHASES[1:], False), (None, True)])
+def test_columns_are_read_where_there_are_some(monkeypatch, kinds, alike):
+    """tests/frameworks/swift/test_swift_rows.py reads real ones."""
+    monkeypatch.setattr(columns, "columns", lambda dataset: ["images"])
+    monkeypatch.setattr(columns, "in_order", lambda dataset: kinds)
+    assert row_order.may_be_alike(trainer([])) is alike
 
 
 @pytest.mark.parametrize("name", row_order._MAKERS)
@@ -76,7 +85,14 @@ def test_a_users_own_sampler_may_see_to_it(name):
 
 
 class Grouped(data.Sampler):
-    """A user's."""
+    """A user's, of no known length."""
+
+    def __len__(self):
+        raise TypeError
+
+
+ROWS = Rows(["image", "text"])
+AT_RANDOM = data.BatchSampler(data.RandomSampler(ROWS), 1, drop_last=True)
 
 
 @pytest.mark.parametrize(
@@ -86,21 +102,22 @@ class Grouped(data.Sampler):
         ({"shuffle": False}, True),
         ({"sampler": Grouped()}, True),
         ({"batch_sampler": Grouped()}, True),
+        ({"batch_sampler": AT_RANDOM}, False),
+        ({"batch_sampler": data.BatchSampler(Grouped(), 1, drop_last=True)}, True),
+        ({"sampler": data.DistributedSampler(ROWS, 2, 0)}, False),
+        ({"sampler": data.DistributedSampler(ROWS, 2, 0, shuffle=False)}, True),
+        ({"sampler": data.WeightedRandomSampler([1.0, 1.0], 2)}, False),
+        ({"batch_size": None}, True),
     ],
 )
 def test_a_loops_loader(more, alike):
-    rows = Rows(PHASES) if more == {"shuffle": False} else Rows(["image", "text"])
-    accelerator = SimpleNamespace(
+    class Accelerator(SimpleNamespace):
+        """Can be held weakly."""
+
+    held, model = Accelerator(
         num_processes=2, process_index=0, gradient_accumulation_steps=1, device=torch.device("cpu")
-    )
-    model, keeper = Model(), accelerator
-
-    class Accelerator:
-        def __init__(self):
-            vars(self).update(vars(keeper))
-
-    held = Accelerator()
-    one = loop.Loop(held, model, data.DataLoader(rows, collate_fn=_collate, **more))
+    ), Model()  # fmt: skip
+    one = loop.Loop(held, model, data.DataLoader(ROWS, collate_fn=_collate, **more))
     assert row_order.may_be_alike(one) is alike
 
 
@@ -114,4 +131,5 @@ def test_ranks_that_may_be_alike_are_not_stopped(may_be_alike):
     )  # fmt: skip
     found = vg106_idle_tower.pre_wrap(run)
     assert found.level == ("note" if may_be_alike else "error")
-    assert found.remedies == ()
+    assert not found.remedies
+    assert vg106_idle_tower.pre_wrap(replace(run, can_pad=True)).remedies

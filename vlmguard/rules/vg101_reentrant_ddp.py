@@ -17,8 +17,9 @@ Example
     swift sft --tuner_type lora --gradient_checkpointing_kwargs '{"use_reentrant": true}'
 
 Use instead
-    use_reentrant=False. Other ways out: DDP's static graph (not with accumulation), no
-    checkpointing with a smaller micro-batch and more accumulation, DeepSpeed ZeRO.
+    use_reentrant=False. Other ways out: DDP's static graph (not with accumulation); no
+    checkpointing with a smaller micro-batch and more accumulation; DeepSpeed ZeRO, if no module
+    runs twice (VG102).
 
 Evidence
     ms-swift 4.6.0 and 3.2.0, FlagEmbedding 1.4.2. Own measurement: 2 gloo ranks on CPU,

@@ -5,7 +5,8 @@ What it does
     label is not -100. The rule reports a row without any target, targets on image placeholders
     or pads, two begin-of-sequence tokens, and labels that differ from the row's own token at the
     same position. It names the row and shows its text with the targets marked. If every token is
-    a target, or the end-of-sequence token never is, the report says so without a warning.
+    a target, the end-of-sequence token never is, or several texts stand in one row with nothing
+    that keeps them apart, the report says so without a warning.
 
 Why it is bad
     A row without a target adds nothing. A target on a placeholder teaches the model to write

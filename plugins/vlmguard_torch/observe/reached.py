@@ -13,10 +13,11 @@ import copy
 import functools
 import io
 import itertools
+import mmap
 import random
 import sys
 import types
-from collections import deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -24,13 +25,27 @@ import torch
 
 _KNOWN = frozenset((
     "PIL", "accelerate", "builtins", "datasets", "deepspeed", "functools", "liger_kernel", "numpy",
-    "pandas", "peft", "pyarrow", "tokenizers", "torch", "torchvision", "transformers", "typing",
-    "vlmguard", "vlmguard_torch", "vlmguard_transformers",
+    "pandas", "peft", "pyarrow", "tokenizers", "torch", "torchvision", "tqdm", "transformers",
+    "typing", "vlmguard", "vlmguard_torch", "vlmguard_transformers",
 ))  # fmt: skip
 """Packages whose code counts nothing."""
 MOST = 5_000
 """Values that are looked at, and numbers of a tensor or an array that are kept."""
-_PLAIN = (type(None), bool, int, float, str, bytes, tuple, frozenset)
+_PLAIN = (type(None), bool, int, float, str, bytes, frozenset)
+_CONTAINERS = (list, dict, set, deque, OrderedDict, defaultdict, Counter)
+_SUBCLASSED = (list, dict, set, deque)
+"""A user's own kind of these may decode where it is read: its content is left alone."""
+_LOST = (Iterator, memoryview, mmap.mmap)
+NOT_KEPT = "the data set or its collator holds an iterator, a thread or a queue"
+_RUNNING = frozenset(("_queue", "concurrent", "multiprocessing", "queue", "socket", "threading"))
+"""Modules of what others work with at the same time."""
+_HOLDERS: tuple[tuple[type, tuple[str, ...]], ...] = (
+    (types.MethodType, ("__func__", "__self__")), (staticmethod, ("__func__",)),
+    (classmethod, ("__func__",)), (functools.partial, ("func", "args", "keywords")),
+    (property, ("fget",)), (functools._lru_cache_wrapper, ("__wrapped__",)),
+    (types.BuiltinFunctionType, ("__self__",)),
+)  # fmt: skip
+"""What holds something behind a name of its own."""
 
 
 @contextlib.contextmanager
@@ -52,21 +67,25 @@ def kept(model: torch.nn.Module) -> Iterator[None]:
 @contextlib.contextmanager
 def kept_objects(objects: Iterable[Any]) -> Iterator[bool]:
     """The same for objects as a collator or a data set: what they hold is as before afterwards.
-    Gives whether it can be: an iterator that they hold cannot be taken back."""
+    Gives whether all of it can be: an iterator, a thread or a queue cannot be taken back."""
     found = _Reached()
     for each in objects:
         found.look(each)
     found.walk()
     with found.put_back():
-        yield not found.iterators
+        yield not found.lost
 
 
 class _Reached:
-    """Walks from functions to what they name; notes how each thing is put back."""
+    """Walks from functions and objects to what they name; notes how each thing is put back.
+
+    Attributes:
+        lost: whether something was met that cannot be.
+    """
 
     def __init__(self) -> None:
         self.restores: list[Callable[[], None]] = []
-        self.iterators = False
+        self.lost = False
         self._seen: dict[int, Any] = {}
         self._next: deque[Any] = deque()
 
@@ -83,7 +102,10 @@ class _Reached:
     def walk(self) -> None:
         """The nearest first: a list of many rows does not hide what stands beside it."""
         while self._next:
-            self._note(self._next.popleft())
+            try:
+                self._note(self._next.popleft())
+            except Exception:  # of a user's class, or changed meanwhile by a thread
+                self.lost = True
 
     def classes(self, kind: type) -> None:
         """A class and those that it is made of."""
@@ -103,12 +125,14 @@ class _Reached:
             self._class(value)
         elif isinstance(value, types.FunctionType):
             self._function(value)
-        elif isinstance(value, list | dict | set | deque):
+        elif type(value) in _CONTAINERS:
             self._container(value)
-        elif restore := _random(value) or _numbers(value):
+        elif isinstance(value, tuple):
+            self._each(value)
+        elif restore := _random(value) or _numbers(value) or _position(value):
             self.restores.append(restore)
-        elif isinstance(value, Iterator) and not isinstance(value, io.IOBase):
-            self.iterators = True
+        elif isinstance(value, _LOST) or type(value).__module__.partition(".")[0] in _RUNNING:
+            self.lost = True
         elif not isinstance(value, torch.nn.Module | torch.Tensor | types.ModuleType):
             self._object(value)
 
@@ -117,8 +141,7 @@ class _Reached:
             return
         own = {key: one for key, one in vars(kind).items() if not key.startswith("__")}
         self.restores.append(functools.partial(_reset_class, kind, own))
-        for value in vars(kind).values():
-            self.look(value)
+        self._each(vars(kind).values())
 
     def _function(self, function: types.FunctionType) -> None:
         if _known(function):
@@ -147,21 +170,25 @@ class _Reached:
     def _container(self, value: Any) -> None:
         before = dict(value) if isinstance(value, dict) else list(value)
         self.restores.append(functools.partial(_refill, value, before))
-        values = before.values() if isinstance(before, dict) else before
+        self._each(before.values() if isinstance(before, dict) else before)
+
+    def _each(self, values: Iterable[Any]) -> None:
         for one in itertools.islice(values, MOST):
             self.look(one)
 
     def _object(self, value: Any) -> None:
         """Methods are bound to something, partials hold something, objects have attributes."""
-        for name in ("__func__", "__self__", "__wrapped__", "func", "args", "keywords", "fget"):
-            if getattr(type(value), name, None) is not None and not isinstance(
-                value, types.BuiltinFunctionType
-            ):
-                with contextlib.suppress(Exception):
-                    self.look(getattr(value, name))
-        if not _known(type(value)) and isinstance(getattr(value, "__dict__", None), dict):
-            self.look(type(value))
-            self._container(vars(value))
+        for kind, names in _HOLDERS:
+            if isinstance(value, kind):
+                self._each([getattr(value, name) for name in names])
+        known = _known(type(value))
+        if not known:
+            self.classes(type(value))
+            own = getattr(type(value), "__slots__", None) or isinstance(value, _SUBCLASSED)
+            self.lost |= bool(own)
+        if not known or isinstance(value, torch.utils.data.Dataset):  # torch's hold a user's
+            with contextlib.suppress(AttributeError):
+                self._container(object.__getattribute__(value, "__dict__"))  # no user's code
 
 
 def _known(value: Any) -> bool:
@@ -193,6 +220,15 @@ def _random(value: Any) -> Callable[[], None] | None:
     if numpy is not None and isinstance(value, numpy.Generator):
         return functools.partial(setattr, value.bit_generator, "state", value.bit_generator.state)
     return None
+
+
+def _position(value: Any) -> Callable[[], None] | None:
+    """What puts an open file back where it is read from."""
+    if not isinstance(value, io.IOBase):
+        return None
+    if value.closed or not value.readable():
+        return int  # nothing
+    return functools.partial(value.seek, value.tell())  # a pipe raises: it is lost
 
 
 def _numbers(value: Any) -> Callable[[], None] | None:

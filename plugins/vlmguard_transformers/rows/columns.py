@@ -10,6 +10,8 @@ from vlmguard_torch.media.kinds import NAMES as MEDIA
 # Parts of the names of columns that hold or describe something to see or hear.
 _PARTS = ("image", "video", "audio", "pixel", "object", "grid")
 # Media may stand in a message instead: in its text, or as a part of it.
+MOST = 200_000
+"""Rows whose order is read."""
 _WORDS = '<(img|image|video|audio)|"(image|video|audio|image_url|video_url|audio_url|input_audio)"'
 
 
@@ -39,9 +41,11 @@ def kinds(dataset: Any) -> frozenset[str] | None:
 
 
 def in_order(dataset: Any) -> list[str] | None:
-    """The kind of each row; None if the columns do not tell."""
+    """The kind of each row; None if the columns do not tell, or for very many."""
     inner, names = _inner(dataset), columns(dataset)
     if not hasattr(inner, "data") or not any(name in MEDIA for name in names):
+        return None
+    if len(inner) > MOST:
         return None
     return [_kind(row) for row in _by_media(inner, names).to_pylist()]
 

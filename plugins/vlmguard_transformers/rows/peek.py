@@ -36,35 +36,38 @@ def kinds(trainer: Any, dataset: Any) -> frozenset[str] | None:
 
 
 def in_order(trainer: Any, dataset: Any) -> list[str] | None:
-    """The kind of each row; None if not all rows were looked at."""
-    told = _look(trainer, dataset)
+    """The kind of each row; None if there was no time for all."""
+    told = _look(trainer, dataset, every=True)
     return [told[row] for row in sorted(told)] if told and len(told) == len(dataset) else None
 
 
-def _look(trainer: Any, dataset: Any) -> dict[int, str] | None:
-    """Rows that were looked at, with their kinds; None if nothing is known of them."""
+def _look(trainer: Any, dataset: Any, every: bool = False) -> dict[int, str] | None:
+    """Rows that were looked at, with their kinds; None if nothing is known of them. ``every``: as
+    many as the time allows, whatever they are."""
     if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
         return None
     if trainer.args.world_size < 2 or not towers.seeing(trainer.model):
         return None  # nothing hangs on it
     with random_kept(trainer.model), kept_objects((trainer.data_collator, dataset)) as can_be:
-        return _collated(trainer.data_collator, copy.copy(dataset)) if can_be else None
+        return _collated(trainer.data_collator, copy.copy(dataset), every) if can_be else None
 
 
-def _collated(collate: Any, rows: Any) -> dict[int, str] | None:
+def _collated(collate: Any, rows: Any, every: bool) -> dict[int, str] | None:
     few = _spread(len(rows))
     rest = sorted(set(range(len(rows))).difference(few))
     told: dict[int, str] = {}
+    found: set[str] = set()
     end = time.monotonic() + SECONDS
     for number in (*few, *rest):
-        others = len(told) >= len(few) and set(told.values()) != {"text"}
-        if time.monotonic() > end or others:
+        enough = not every and len(told) >= len(few) and found != {"text"}
+        if time.monotonic() > end or enough:
             break
         try:
             batch = collate([rows[number]])
             if untold(batch):
                 return None
             told[number] = "+".join(kinds_of(batch))
+            found.add(told[number])
         except Exception:
             return None
     return told

@@ -16,7 +16,7 @@ from vlmguard.core.errors import Stop
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime import report
 from vlmguard_torch.observe.isolated_state import random_kept
-from vlmguard_torch.observe.reached import kept_objects
+from vlmguard_torch.observe.reached import NOT_KEPT, kept_objects
 from vlmguard_torch.watch import dry_run
 from vlmguard_transformers.reading import Reading
 
@@ -37,7 +37,7 @@ def rehearse(read: Reading, state: RunState) -> None:
         given = trainer.data_collator, trainer.train_dataset
         with random_kept(model), kept_objects(given) as can_be:
             if not can_be:
-                raise dry_run.CannotTry("the data set or its collator reads from an iterator")
+                raise dry_run.CannotTry(NOT_KEPT)
             batch = _batch(trainer)
         if not isinstance(batch, Mapping):
             raise dry_run.CannotTry("this trainer makes its batches while it trains")

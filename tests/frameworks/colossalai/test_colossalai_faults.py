@@ -38,7 +38,7 @@ HOOKS = [target for target in TARGETS if ":Boosted" in target or ".gemini_chunks
 RUN = {"model": "two_tower", "precision": "fp16"}
 KINDS = {
     "healthy": {"steps": ["image", "image"], "guard": {"processor": "own"}, "loader": "image",
-                "env": {"VLMGUARD_DRY_STEP": "1"}},
+                "evaluates": "image", "env": {"VLMGUARD_DRY_STEP": "1"}},
     "frozen": {"steps": ["image"], "guard": {"freeze": ["vision"]}},
     "broken": {"steps": ["image", "text"], "guard": {"processor": "own"}},
     "failing": {"steps": ["image", "text"], "env": {"VLMGUARD_RULES": "VG2=off,VG3=off"}},

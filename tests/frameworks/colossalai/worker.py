@@ -52,6 +52,7 @@ DEFAULTS: dict[str, Any] = {
     "raise_in": None,  # a function of the guard that raises instead of working
     "homeless": False,  # made in memory: no folder to find its processor in
     "lazy": False,  # built under LazyInitContext
+    "evaluates": None,  # kind of batch, behind the last step
     "loader": None,  # kind of batch that a dataloader given to boost would make
     "spy": False,  # write down what the model and its surroundings are, before boost and at wrap
 }
@@ -184,6 +185,11 @@ def train(case: dict[str, Any], folder: Path, out: dict[str, Any]) -> None:
             out["stage"] = f"step {step} optimizer"
             optimizer.step()
             optimizer.zero_grad()
+    if case["evaluates"]:
+        model.eval()
+        with torch.no_grad():
+            out["losses"].append(float(loss_of(model, case["evaluates"], 0, rank)))
+        model.train()
     out["stage"] = "saving"
     out["after"] = read(model)
     out["stage"] = "done"

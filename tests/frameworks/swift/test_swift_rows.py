@@ -24,6 +24,11 @@ for columns in json.loads(sys.argv[1]):
         data = data.cast_column("messages", List(Json()))
     found = rows.kinds(data)
     assert rows.kinds(SimpleNamespace(dataset=data)) == found
+    order = rows.in_order(data)
+    assert order is None or (len(order), set(order)) == (len(data), found)
+    last = data.select(range(len(data) - 1, -1, -1))
+    assert order is None or rows.in_order(last) == order[::-1]
+    assert order is not None or "images" not in columns
     print(json.dumps(found and sorted(found)))
 assert rows.kinds([1, 2]) is rows.kinds(None) is None
 """

@@ -388,7 +388,9 @@ class Nested(TrainerCallback):
 @scene
 def nested() -> Any:
     inner = Nested()
-    return {**done(trainer(callbacks=[inner])), "inner": inner.told}
+    found = done(trainer(callbacks=[inner]))
+    assert inner.told is not None
+    return {**found, "inner": inner.told}
 
 
 @scene
