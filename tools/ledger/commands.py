@@ -18,9 +18,9 @@ CODES: Mapping[str, tuple[str, ...]] = {
 """Cases of tests/frameworks/trainers, each with the codes of which one tells it."""
 TITLES: Mapping[str, str] = {
     "trl-sft-zero3-phases": "`trl sft`, ZeRO-3, an image step and then a text step",
-    "trl-dpo-zero3-phases": "`trl dpo`, the same",
-    "lf-lora-iv": "LLaMA-Factory, LoRA, DDP, an image and a video in a row, its default flags",
-    "lf-full-zero3-iv": "LLaMA-Factory, full training, ZeRO-3, the same rows",
+    "trl-dpo-zero3-phases": "`trl dpo`, ZeRO-3, an image step and then a text step",
+    "lf-lora-iv": "LLaMA-Factory, LoRA, DDP, an image and a video in a row",
+    "lf-full-zero3-iv": "LLaMA-Factory, full training, ZeRO-3, an image and a video in a row",
 }
 
 

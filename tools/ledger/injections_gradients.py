@@ -100,7 +100,7 @@ def adapters_drift(run: Run) -> None:
 
 @injection(0, "VG640", world=2)
 def reentrant_zero3(run: Run) -> None:
-    """The same, full training, ZeRO-3: of a tower that is used twice only one part is applied"""
+    """Full training, ZeRO-3, image and video in a row: of a tower used twice one part is applied"""
     run.program, run.strategy = "trainer", "zero3"
     run.rows = 1
     _twice(run)
@@ -197,7 +197,7 @@ def frozen_mid_run(run: Run) -> None:
 
 @injection(6, "VG640", world=2)
 def half_of_a_tower(run: Run) -> None:
-    """ZeRO-2, bf16: half of a tower's gradient is lost on the way, by hand: 0.19.8 is right"""
+    """ZeRO-2, bf16: half of a tower's gradient is lost (by hand: DeepSpeed 0.19.8 is right)"""
     run.strategy, run.config, run.rate = "zero2", {"bf16": {"enabled": True}}, 1e-2
     run.alter.append(low)
 

@@ -77,8 +77,8 @@ def _counts(errors: Sequence[Line], calm: Sequence[Line]) -> Iterator[str]:
     same = sum(line["verdict"] in ("quiet", "alarm") for line in calm)
     right = [line for line in errors if line["verdict"] != "broken"]
     books = len(KINDS) - len(NOT_BY_BOOKS)
-    yield f"**The ledger can find {books} of these kinds of errors. It found {found['told'] + enough}: {found['told']} with a warning of the right code, by step {BY_STEP}; {enough} with a note or a number, which is enough for such a kind.** {found['shown'] - enough} got only a note or a number and should have got a warning; {found['missed'] + found['otherwise']} were missed."
-    yield f"\n**{len(calm) + len(right)} healthy runs, {alarmed} with a warning.** {same} of {len(calm)} that were compared are bit for bit as without vlmguard.\n"
+    yield f"**The ledger can find {books} of these kinds of errors. It found {found['told'] + enough}: {found['told']} with a warning of the right code, by step {BY_STEP}; {enough} with a note or a number, which is enough for such a kind.** In the tables **told** is a warning of the right code, *shown* a note or a number in the report. {found['shown'] - enough} got only a note or a number and should have got a warning; {found['missed'] + found['otherwise']} were missed."
+    yield f"\n**{len(calm) + len(right)} healthy runs, {alarmed} with a warning**: {len(calm)} of the table of healthy runs, and {len(right)} beside an error, in which it was not put in. {same} of {len(calm)} that were compared are bit for bit as without vlmguard.\n"
 
 
 def _states(lines: Sequence[Line]) -> Iterator[str]:
@@ -128,7 +128,7 @@ def _beside(errors: Sequence[Line]) -> Iterator[str]:
     rows = [line for line in errors if line["kind"] == 0]
     if rows:
         yield "## Real errors beside them\n"
-        yield "| put in as | ranks | updates off | | what was said |"
+        yield "| put in as | ranks | updates off | found | what was said |"
         yield "| --- | --- | --- | --- | --- |"
         yield from (f"| {_row(line)} |" for line in rows)
         yield ""

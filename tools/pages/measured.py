@@ -108,8 +108,9 @@ def _whole() -> int:
 def _entering() -> Iterator[str]:
     """What a plain Trainer passes before its first forward."""
     now = figures.load().get(figures.NOW, {})
-    yield from ("## A plain Trainer that enters", "")
+    yield from ("## The start of a plain Trainer", "")
     yield "What vlmguard does when the training of a plain Trainer begins: LLaVA, tiny, two gloo ranks under DDP, rank 0. A model is *new*, or *known*: its observation lies in the cache. Processor time is of one run each, with imports, from `Trainer(…)` on: differences of some milliseconds mean nothing."
+    yield "\nThe rows with pairs are for developers: how many of our modules take part. They say nothing about cost."
     yield from ("", "| what | new model | known model |", "| --- | --- | --- |")
     for name in now.get("known", {}):
         values = [now.get(kind, {}).get(name, "") for kind in ("new", "known")]

@@ -92,7 +92,9 @@ def _table(made: list[Row]) -> list[str]:
                if any(outcomes[name, c] for name in names)]  # fmt: skip
     functions = len({row["target"] for row in made})
     what = "faults" if any(row["kind"] == "around us" for row in made) else "functions"
-    lines = [f"{len(made)} runs, {functions} {what}.", ""]
+    right = sum(bool(row["ok"]) for row in made)
+    told = f"{right} did what they must. A stop gives its reason."
+    lines = [f"{len(made)} runs, {functions} {what}: {told}", ""]
     lines += [f"| run | {' | '.join(columns)} |", "|---|" + "---:|" * len(columns)]
     for name in sorted(names):
         counts = (str(outcomes[name, column] or "") for column in columns)

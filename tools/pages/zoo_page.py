@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,7 @@ def _runs() -> Iterator[str]:
     yield "## Real runs\n"
     yield f"{len(kept)} cells, each a class, a strategy, whether the towers train, and an order of rows. Each ran in two gloo ranks of a plain Trainer, without vlmguard and with it, with some rows that have no input. The weight updates are compared with those of plain torch. `make zoo-runs` goes on where it was stopped.\n"
     yield "*differ*: in a step one rank has an input and the other text. *phases*: a step in which all ranks have an input, then one in which none has. **unjudged**: the blank was refuted, vlmguard did not know whether ranks would get different rows, so it printed a note and left the run alone. A code with nothing behind it is a note ([all words](glossary.md)).\n"
+    yield f"{_ends(kept)}. *Fault*: the run without vlmguard could not be made. {WARNED}\n"
     yield from _broken(kept)
     yield "| class | strategy | towers | rows | without | with | updates off | what was done |"
     yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
@@ -113,6 +115,16 @@ WHY = {
     "Gemma4": "Without vlmguard the updates are off by 430 %. The rest of 0.6 % was not examined.",
 }
 """What is known of a class whose cell is not right."""
+
+
+WARNED = """Some right runs have a warning of [the ledger](ledger.md). VibeVoice and Glm5Next run a part of their tensors under `no_grad` by themselves: the warning (VG630) is true, these do not train. In NemotronH's made row a random target is an image placeholder, as VG610 says. DeepseekOcr2's random weights have gradients of 5e9 under ZeRO-3: their rounding is told as a change (VG640), a false alarm."""
+"""Why the ledger warns of runs that are right."""
+
+
+def _ends(kept: Mapping[str, Mapping[str, Any]]) -> str:
+    """Cells by what became of them with vlmguard."""
+    ends = Counter((told.get("on") or {"verdict": "fault"})["verdict"] for told in kept.values())
+    return "With vlmguard: " + ", ".join(f"{word} {n}" for word, n in ends.most_common())
 
 
 def name(cell: str) -> str:
