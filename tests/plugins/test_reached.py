@@ -14,6 +14,7 @@ from collections import OrderedDict, deque
 import numpy as np
 import pytest
 import torch
+from packaging.version import Version
 from torch.utils import data
 
 from vlmguard_torch.observe.reached import kept_objects
@@ -102,6 +103,7 @@ class Slots:
         (random.SystemRandom(), False), (random.Random(1), True), (random.Random(1).random, True),
         (Lazy([1]), False), (Slots(), False), (functools.partial(print, iter([1])), False),
         (multiprocessing.Value("i"), False), (sys.stderr, True),
+        (Version("1.0"), True),  # slots of an installed package's
     ],
 )  # fmt: skip
 def test_what_cannot_be_put_back_is_known(held, can_be):

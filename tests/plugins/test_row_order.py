@@ -11,9 +11,11 @@ from torch.utils import data
 
 from tests.plugins.test_profiles import Model, Rows, _collate
 from vlmguard.core.facts import Run, Tower
+from vlmguard.core.runstate import RunState
+from vlmguard.core.settings import Settings
 from vlmguard.rules import vg106_idle_tower
 from vlmguard_accelerate import loop
-from vlmguard_transformers import row_order
+from vlmguard_transformers import row_order, translate
 from vlmguard_transformers.rows import columns, peek
 
 IMAGE, TEXT = ["image"], ["text"]
@@ -119,6 +121,22 @@ def test_a_loops_loader(more, alike):
     ), Model()  # fmt: skip
     one = loop.Loop(held, model, data.DataLoader(ROWS, collate_fn=_collate, **more))
     assert row_order.may_be_alike(one) is alike
+
+
+@pytest.mark.parametrize(("told", "known"), [(True, True), (False, False), (None, True)])
+def test_it_is_asked_once_and_a_fault_of_ours_stops_nobody(monkeypatch, told, known):
+    asked = []
+
+    def answer(trainer):
+        asked.append(trainer)
+        if told is None:
+            raise RuntimeError("ours")
+        return told
+
+    monkeypatch.setattr(row_order, "may_be_alike", answer)
+    read = SimpleNamespace(state=RunState(Settings()), trainer="one")
+    assert [translate._may_be_alike(read) for _ in range(2)] == [known, known]
+    assert asked == ["one"]
 
 
 @pytest.mark.parametrize("may_be_alike", [False, True])

@@ -58,6 +58,8 @@ OF_LOOPS = {
     "SAM": 1, "dropped gradients": 2, "modality dropout": 2, "text replay": 2, "compile": 1,
     "dummy pixels": 1, "gradients given back": 1, "skipped batch": 1,
 }  # fmt: skip
+REENTRANT = "reentrant"
+"""A feature that is not drawn: the variant of checkpointing."""
 LONG = 100_000
 """From this number on the runs have 200 steps, and are judged for what they cost."""
 ENDS = {"end_training": 1, "free_memory": 1, "nothing": 1}

@@ -11,6 +11,7 @@ import transformers
 
 from tools.matrix import families
 from tools.ordinary import models, rows
+from tools.ordinary.draws import REENTRANT
 from tools.ordinary.fixture import Scene
 
 FEATURES: dict[str, Callable[[Scene], None]] = {}
@@ -320,3 +321,8 @@ def own_collator(scene: Scene) -> None:
             return made
 
     scene.collate = Own
+
+
+@feature(REENTRANT)
+def reentrant(scene: Scene) -> None:
+    """See models.py."""

@@ -10,7 +10,7 @@ import peft
 import torch
 
 from tools.matrix import families
-from tools.ordinary.draws import Draw
+from tools.ordinary.draws import REENTRANT, Draw
 
 _LANGUAGE = ("q_proj", "v_proj", "up_proj")
 _SEEING = ("vision", "visual", "vit", "audio", "multi_modal", "connector", "merger", "resampler")
@@ -30,7 +30,7 @@ def make(draw: Draw) -> Any:
     if draw.tuning.startswith("lora"):
         model = _adapted(model, draw.tuning)
     if draw.checkpointing:
-        model.gradient_checkpointing_enable({"use_reentrant": False})
+        model.gradient_checkpointing_enable({"use_reentrant": draw.has(REENTRANT)})
     if draw.checkpointing and draw.tuning.startswith("lora"):
         model.enable_input_require_grads()
     return model.train()

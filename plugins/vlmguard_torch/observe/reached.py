@@ -14,6 +14,7 @@ import functools
 import io
 import itertools
 import mmap
+import os
 import random
 import sys
 import types
@@ -185,7 +186,7 @@ class _Reached:
         if not known:
             self.classes(type(value))
             own = getattr(type(value), "__slots__", None) or isinstance(value, _SUBCLASSED)
-            self.lost |= bool(own)
+            self.lost |= bool(own) and not _installed(type(value))
         if not known or isinstance(value, torch.utils.data.Dataset):  # torch's hold a user's
             with contextlib.suppress(AttributeError):
                 self._container(object.__getattribute__(value, "__dict__"))  # no user's code
@@ -198,6 +199,12 @@ def _known(value: Any) -> bool:
     name = space.get("__name__") if isinstance(space, dict) else None  # a class has a descriptor
     root = str(name or getattr(value, "__module__", "")).partition(".")[0]
     return root in _KNOWN or root in sys.stdlib_module_names - {"__main__"}
+
+
+def _installed(kind: type) -> bool:
+    """Whether a class is of an installed package, and not of a user's own code."""
+    module = sys.modules.get(kind.__module__.partition(".")[0])
+    return f"{os.sep}site-packages{os.sep}" in str(getattr(module, "__file__", ""))
 
 
 def _names(code: types.CodeType) -> Iterator[str]:

@@ -34,10 +34,7 @@ def rehearse(read: Reading, state: RunState) -> None:
     try:
         if why := profile.dry_run_obstacle(trainer) or _too_large(trainer):
             raise dry_run.CannotTry(why)
-        given = trainer.data_collator, trainer.train_dataset
-        with random_kept(model), kept_objects(given) as can_be:
-            if not can_be:
-                raise dry_run.CannotTry(NOT_KEPT)
+        with random_kept(model):
             batch = _batch(trainer)
         if not isinstance(batch, Mapping):
             raise dry_run.CannotTry("this trainer makes its batches while it trains")
@@ -68,9 +65,12 @@ def _batch(trainer: Any) -> Any:
     size = args.per_device_train_batch_size
     first = args.process_index * size
     try:
-        rows = [data[number % len(data)] for number in range(first, first + size)]
-        return trainer.data_collator(rows)
+        with kept_objects((trainer.data_collator, trainer.train_dataset)) as can_be:
+            if not can_be:
+                raise dry_run.CannotTry(NOT_KEPT)
+            rows = [data[number % len(data)] for number in range(first, first + size)]
+            return trainer.data_collator(rows)
     except Exception as error:
-        if isinstance(error, Stop):
+        if isinstance(error, Stop | dry_run.CannotTry):
             raise
         raise dry_run.CannotTry(f"no batch: {type(error).__name__}: {error}") from error

@@ -48,5 +48,6 @@ def test_a_blank_input_that_fails_on_one_rank_is_a_stop_and_no_hang(runs) -> Non
     row = campaign.tried(warm, HANGS, bases[HANGS.scenario])
     assert row["reached"]
     assert row["ok"], row
-    # Before step 1 where it failed when it was tried on the small copy, else in the step.
-    assert row["outcome"].startswith("stopped: VG106: "), row
+    # Before step 1 where it failed when it was tried on the small copy: the rows come in phases, so
+    # the ranks are alike, and ZeRO-3 is what goes wrong in a step of text. Else in the step.
+    assert row["outcome"].startswith(("stopped: VG108: ", "stopped: VG106: ")), row

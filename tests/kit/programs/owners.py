@@ -511,6 +511,43 @@ def two_accelerators() -> Any:
     return [weights(model) for model in models]
 
 
+def _loss(model: Any, batch: dict[str, Any]) -> Any:
+    return model(**batch).loss
+
+
+@scene
+def two_models() -> Any:
+    """An actor and a critic of one accelerator, each with its optimizer: the critic steps first,
+    and every second batch trains the critic alone."""
+    accelerator = Accelerator(cpu=True)
+    actor, critic = vision(), vision()
+    optimizers = [torch.optim.SGD(each.parameters(), 1e-2) for each in (actor, critic)]
+    actor, critic, *optimizers = accelerator.prepare(actor, critic, *optimizers)
+    for number, batch in enumerate(ROWS[:STEPS]):
+        for model, optimizer in ((critic, optimizers[1]), (actor, optimizers[0])):
+            if model is critic or number % 2:
+                accelerator.backward(_loss(model, batch))
+                optimizer.step()
+                optimizer.zero_grad()
+    return [weights(each) for each in (actor, critic)]
+
+
+@scene
+def two_optimizers() -> Any:
+    """The tower's and the language model's, by turns."""
+    accelerator, model = Accelerator(cpu=True), vision()
+    parts = {True: [], False: []}
+    for name, parameter in model.named_parameters():
+        parts["vision" in name].append(parameter)
+    optimizers = [torch.optim.SGD(part, 1e-2) for part in parts.values()]
+    model, *optimizers = accelerator.prepare(model, *optimizers)
+    for number, batch in enumerate(ROWS[:STEPS]):
+        accelerator.backward(_loss(model, batch))
+        optimizers[number % 2].step()
+        model.zero_grad()
+    return weights(model)
+
+
 # What rules hear
 
 
