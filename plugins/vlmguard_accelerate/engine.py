@@ -41,7 +41,8 @@ def _begin(engine: Any, kwargs: Options) -> RunState | None:
         return None
     dataset, rows = kwargs.get("training_data"), None
     if dataset is not None:
-        rows = SimpleNamespace(dataset=dataset, collate_fn=kwargs.get("collate_fn"))
+        collate = kwargs.get("collate_fn")
+        rows = SimpleNamespace(dataset=dataset, collate_fn=collate, shuffled=True)  # by DeepSpeed
     many = getattr(settings, "gradient_accumulation_steps", None)
     return plain.begin(Deepspeed(model, config, many or 1), model, rows)
 

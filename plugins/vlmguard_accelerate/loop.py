@@ -246,7 +246,9 @@ def trains_towers(each: Any) -> bool:
 
 
 def _shuffled(loader: Any) -> bool:
-    """Whether torch's own samplers give its rows at random."""
+    """Whether its rows are known to come at random."""
+    if getattr(loader, "shuffled", False):
+        return True
     batches = getattr(loader, "batch_sampler", None)
     if type(batches).__module__ != "torch.utils.data.sampler":
         return False

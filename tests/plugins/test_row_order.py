@@ -123,6 +123,11 @@ def test_a_loops_loader(more, alike):
     assert row_order.may_be_alike(one) is alike
 
 
+def test_deepspeeds_own_loader_shuffles():
+    assert loop._shuffled(SimpleNamespace(dataset=ROWS, collate_fn=None, shuffled=True))
+    assert not loop._shuffled(SimpleNamespace(dataset=ROWS, collate_fn=None))
+
+
 @pytest.mark.parametrize(("told", "known"), [(True, True), (False, False), (None, True)])
 def test_it_is_asked_once_and_a_fault_of_ours_stops_nobody(monkeypatch, told, known):
     asked = []

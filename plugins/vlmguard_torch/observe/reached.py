@@ -14,7 +14,6 @@ import functools
 import io
 import itertools
 import mmap
-import os
 import random
 import sys
 import types
@@ -36,7 +35,7 @@ _PLAIN = (type(None), bool, int, float, str, bytes, frozenset)
 _CONTAINERS = (list, dict, set, deque, OrderedDict, defaultdict, Counter)
 _SUBCLASSED = (list, dict, set, deque)
 """A user's own kind of these may decode where it is read: its content is left alone."""
-_LOST = (Iterator, memoryview, mmap.mmap)
+_LOST = (Iterator, mmap.mmap)
 NOT_KEPT = "the data set or its collator holds an iterator, a thread or a queue"
 _RUNNING = frozenset(("_queue", "concurrent", "multiprocessing", "queue", "socket", "threading"))
 """Modules of what others work with at the same time."""
@@ -204,7 +203,8 @@ def _known(value: Any) -> bool:
 def _installed(kind: type) -> bool:
     """Whether a class is of an installed package, and not of a user's own code."""
     module = sys.modules.get(kind.__module__.partition(".")[0])
-    return f"{os.sep}site-packages{os.sep}" in str(getattr(module, "__file__", ""))
+    places = str(getattr(module, "__file__", None) or list(getattr(module, "__path__", ())))
+    return "site-packages" in places or "dist-packages" in places
 
 
 def _names(code: types.CodeType) -> Iterator[str]:
@@ -233,8 +233,8 @@ def _position(value: Any) -> Callable[[], None] | None:
     """What puts an open file back where it is read from."""
     if not isinstance(value, io.IOBase):
         return None
-    if value.closed or not value.readable():
-        return int  # nothing
+    if value.closed or not value.readable() or value.writable():
+        return int  # nothing: what was written stays
     return functools.partial(value.seek, value.tell())  # a pipe raises: it is lost
 
 

@@ -54,7 +54,7 @@ def _look(trainer: Any, dataset: Any, every: bool = False) -> dict[int, str] | N
 
 def _collated(collate: Any, rows: Any, every: bool) -> dict[int, str] | None:
     few = _spread(len(rows))
-    rest = sorted(set(range(len(rows))).difference(few))
+    rest = (number for number in range(len(rows)) if number not in few)
     told: dict[int, str] = {}
     found: set[str] = set()
     end = time.monotonic() + SECONDS
