@@ -61,6 +61,10 @@ TRUE: tuple[True_, ...] = (
           "said as a condition (a step in which some ranks have images and others do not): a "
           "forward without images did run on the blank. Whether another rank had images in that "
           "step is not known to this one; in draws by phases and of text alone none has"),
+    True_("VG111", "", lambda draw: draw.program == "trl sft" and draw.strategy == "zero3"
+          and draw.tuning.startswith("lora") and draw.checkpointing,
+          "true: TRL sets use_reentrant=True for PEFT under ZeRO-3, whatever the command asks for; "
+          "said as a note, and nothing is changed"),
     True_("VG610", "", lambda draw: draw.program == "trl sft",
           "true: TRL's collator for images masks pads alone, so prompts and placeholders are "
           "targets; said as a note"),
