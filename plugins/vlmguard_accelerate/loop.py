@@ -16,7 +16,7 @@ from vlmguard.core.facts import Phase
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime.faults import contain
 from vlmguard_torch import stepping
-from vlmguard_torch.calls import ForwardHook, Witness
+from vlmguard_torch.calls import ForwardHook, Heard, Witness
 from vlmguard_torch.layout import towers
 from vlmguard_transformers import accelerators, apply
 from vlmguard_transformers import trainer as hf
@@ -57,13 +57,12 @@ class Loop:
     state: all of it goes with the model.
 
     Attributes:
-        heard: tensors of this window's batches, by identity and phase: one may go through several
-            forwards.
+        heard: this window's batches.
     """
 
     def __init__(self, accelerator: Any, model: Any, loader: Any) -> None:
         self._accelerator, self._model = weakref.ref(accelerator), weakref.ref(model)
-        self.heard: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()
+        self.heard = Heard()
         self.train_dataset = getattr(loader, "dataset", None)
         self.data_collator = getattr(loader, "collate_fn", None)
         self.shuffled = _shuffled(loader)
@@ -87,15 +86,6 @@ class Loop:
         """As it was given to ``prepare``; None once it is gone."""
         return self._model()
 
-    def note(self, given: Mapping[str, Any], phase: Phase) -> bool:
-        """Before a forward: whether this batch is a new one."""
-        tensor = next((each for each in given.values() if hasattr(each, "data_ptr")), None)
-        key = id(tensor), phase
-        if tensor is None or self.heard.get(key) is tensor:
-            return False
-        self.heard[key] = tensor
-        return True
-
 
 def note(state: RunState, module: Any, args: Args, kwargs: Mapping[str, Any]) -> None:
     """Before a forward of the model: hear a batch that is new."""
@@ -103,7 +93,7 @@ def note(state: RunState, module: Any, args: Args, kwargs: Mapping[str, Any]) ->
     given = args[0] if args and isinstance(args[0], Mapping) else kwargs
     phase: Phase = "train" if module.training else "eval"
     generates = kwargs.get("past_key_values") is not None  # a token at a time
-    if state.kept[_KEY].note(given, phase) and not generates:
+    if state.kept[_KEY].heard.first(given, phase) and not generates:
         state.phase = phase
         batches.hear(state, given)
 

@@ -24,9 +24,9 @@ from vlmguard_colossalai.completer import Completer
 from vlmguard_colossalai.facts import Forward
 from vlmguard_colossalai.touched import Touched
 from vlmguard_colossalai.translate import Scene
+from vlmguard_torch.calls import Heard
 from vlmguard_torch.layout.towers import kind_of, plain
-from vlmguard_torch.observe.isolated_state import random_kept
-from vlmguard_torch.observe.reached import NOT_KEPT, kept_objects
+from vlmguard_torch.observe.reached import NOT_KEPT, untouched
 from vlmguard_torch.watch import dry_run
 from vlmguard_torch.watch.gradients import Watch
 
@@ -58,8 +58,7 @@ class Prepared:
             return
         try:
             if batch is None:
-                with random_kept(self.scene.model):
-                    batch = _first(loader)
+                batch = _first(self.scene.model, loader)
             if batch is None:
                 report.line("dry step: no batch; give guard_booster one, or boost a dataloader")
                 return
@@ -89,13 +88,13 @@ def _generates() -> bool:
     return frame is not None
 
 
-def _first(loader: Any) -> Any:
+def _first(model: Any, loader: Any) -> Any:
     """One batch as the loader would make it, without drawing from its sampler; None without a
     loader. Raises `CannotTry`."""
     data, collate = getattr(loader, "dataset", None), getattr(loader, "collate_fn", None)
     if data is None or collate is None:
         return None
-    with kept_objects((data, collate)) as can_be:
+    with untouched(model, (data, collate)) as can_be:
         if not can_be:
             raise dry_run.CannotTry(NOT_KEPT)
         return collate([data[number] for number in range(loader.batch_size or 1)])
@@ -127,7 +126,7 @@ class Boosted:
             self.completer.reorders = not scene.text_runs_towers
         if scene.hurts or self.completer.reorders:
             contain("putting a blank image into the model", self.completer.install)
-        self.heard: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+        self.heard = Heard()
         self.judged = False  # whether this step's backward was judged
         self.call_counts: CallCountSync | None = None
         if self.completer.reorders:
@@ -177,14 +176,8 @@ class Boosted:
         named = batches.arguments(self.completer.model, args, kwargs)
         if named is None or named[0].get("past_key_values") is not None or _generates():
             return  # a token at a time
-        first = next((v for v in named[0].values() if hasattr(v, "data_ptr")), None)
-        if (
-            first is None
-            or self.heard.get(id(first)) is first
-            or len(batches.devices(named[0])) > 1
-        ):
+        if len(batches.devices(named[0])) > 1 or not self.heard.first(named[0]):
             return
-        self.heard[id(first)] = first
         guard.pre_step(self.state, batch=self.completer.facts(named[0], phase="eval"))
 
     def _before(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -96,7 +97,7 @@ class Hook:
         broke: Callable[[Exception], None],
         traced: bool = True,
     ) -> None:
-        self.method, self.broke, self.traced = method, broke, traced
+        self.method, self.broke, self.traced = _whole(method), broke, traced
 
     def __call__(self, *given: Any) -> Any:
         if not self.traced and is_compiling():
@@ -116,9 +117,35 @@ class Hook:
         return NO_HOOK
 
 
+def _whole(method: Callable[..., Did]) -> Callable[..., Did]:
+    """``method``, which a compiler leaves out: one graph break, and no frame of its own."""
+    return torch.compiler.disable(method) if "torch._dynamo" in sys.modules else method
+
+
 NO_HOOK = (getattr, (contextlib.nullcontext(), "__exit__"))
 """What a hook of ours is in a copied or pickled model: a function that does nothing. It is Python's
 own, so that the file is read where vlmguard is not installed."""
+
+
+class Heard:
+    """Batches that were heard, by the identity of their first tensor: one may go through several
+    forwards. Holds none of them."""
+
+    def __init__(self) -> None:
+        self._known: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()
+
+    def first(self, batch: Mapping[str, Any], phase: str = "") -> bool:
+        """Whether ``batch`` is a new one, in this phase; False where it has no tensor."""
+        tensor = next((each for each in batch.values() if isinstance(each, torch.Tensor)), None)
+        key = id(tensor), phase
+        if tensor is None or self._known.get(key) is tensor:
+            return False
+        self._known[key] = tensor
+        return True
+
+    def clear(self) -> None:
+        """Every batch is new again."""
+        self._known.clear()
 
 
 Look = Callable[[Any, tuple[Any, ...], Mapping[str, Any]], None]

@@ -208,17 +208,18 @@ def loader(phase: Phase) -> Callable[[Any, Any, Args, Options], Any]:
 
     def made(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
         found = wrapped(*args, **kwargs)
-        contain("marking a data loader", _mark, found, phase)
+        contain("marking a data loader", _mark, instance, found, phase)
         return found
 
     return made
 
 
-def _mark(loader: Any, phase: Phase) -> None:
-    """Imported where something is evaluated."""
-    from vlmguard_transformers.rows import phases
+def _mark(trainer: Any, loader: Any, phase: Phase) -> None:
+    """Where batches are judged as they are made of rows; other trainers' loaders are left alone."""
+    if profiles.of(trainer).hears_batches:
+        from vlmguard_transformers.rows import phases
 
-    phases.mark(loader, phase)
+        phases.mark(loader, phase)
 
 
 eval_loader = loader("eval")

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.rows import columns, peek
 from vlmguard_transformers.shared_rows import senses
 
-_KNOWN = frozenset(("FlagEmbedding", "llamafactory", "swift", "transformers", "trl"))
-"""Packages whose trainers draw rows at random, but where the arguments say otherwise."""
 _MAKERS = ("get_train_dataloader", "_get_train_sampler")
+"""In the frameworks these draw rows at random, but where the arguments say otherwise."""
 
 
 def may_be_alike(trainer: Any) -> bool:
@@ -22,7 +22,7 @@ def may_be_alike(trainer: Any) -> bool:
     shuffled: bool | None = getattr(trainer, "shuffled", None)  # of a loop's loader
     if shuffled is not None:
         return not shuffled
-    makers = [getattr(type(trainer), name, None) for name in _MAKERS]
+    makers = [getattr(trainer, name, None) for name in _MAKERS]
     if not all(_known(maker) for maker in makers if maker is not None):
         return True
     args = trainer.args
@@ -59,4 +59,4 @@ def alike(kinds: Sequence[str], world: int, batch: int, drops: bool) -> bool:
 
 def _known(maker: Any) -> bool:
     root = str(getattr(maker, "__module__", "")).partition(".")[0]
-    return root in _KNOWN or root.startswith("vlmguard")
+    return root in hf.FRAMEWORKS or root.startswith("vlmguard")

@@ -28,14 +28,15 @@ def strategy(trainer: Any) -> Strategy:
     return "single" if kind == "NO" else "unknown"
 
 
-_FRAMEWORKS = ("transformers", "trl", "swift", "llamafactory", "FlagEmbedding")
+FRAMEWORKS = ("transformers", "trl", "swift", "llamafactory", "FlagEmbedding")
+"""Packages whose trainers are no code of the user's."""
 
 
 def own_loss(trainer: Any) -> bool:
     """Whether the user's own code calls the model: a Trainer's loss or step, or a loop. It may do
     so more than once before a backward."""
     homes = (home(trainer, name) for name in ("compute_loss", "training_step"))
-    return any(each.partition(".")[0] not in _FRAMEWORKS for each in homes)
+    return any(each.partition(".")[0] not in FRAMEWORKS for each in homes)
 
 
 def home(trainer: Any, name: str) -> str:

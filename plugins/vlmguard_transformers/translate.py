@@ -8,7 +8,7 @@ from vlmguard.core.facts import PARTITIONED, Certainty, Run, Strategy, Tower
 from vlmguard.runtime import seams
 from vlmguard.runtime.faults import contain
 from vlmguard_torch.layout import parameters
-from vlmguard_transformers import SEAMS, row_order, shared_rows
+from vlmguard_transformers import SEAMS, shared_rows
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.model import loss, observation, padding
 from vlmguard_transformers.reading import Reading
@@ -150,6 +150,8 @@ def _may_be_unused(
 
 def _may_be_alike(read: Reading) -> bool:
     """Looked at once a run, where no blank input helps and all hangs on it."""
+    from vlmguard_transformers import row_order
+
     known = read.state.kept if read.state is not None else {}
     if "may be alike" not in known:
         found = contain("reading the order of rows", row_order.may_be_alike, read.trainer)

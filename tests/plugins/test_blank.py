@@ -546,6 +546,25 @@ def test_what_a_compiler_makes_of_a_model():
     assert compiled(on=True) == compiled(on=False)
 
 
+def test_a_compiler_traces_nothing_of_the_hooks():
+    """Where a blank is needed: graph breaks where it may run, and few frames more."""
+    from torch._dynamo.utils import counters
+
+    def compiled(on):
+        model = build()
+        handle = blank_input.install(model) if on else None
+        torch._dynamo.reset()
+        counters.clear()
+        run = torch.compile(model, backend="eager")
+        loss = [float(run(**row).detach().sum()) for row in (picture(), text(), picture(), text())]
+        return loss, counters["frames"]["total"], handle and handle.padded
+
+    (without, few, _), (loss, frames, padded) = compiled(on=False), compiled(on=True)
+    assert loss == without
+    assert padded == 2
+    assert frames <= few + 10  # 84 more where the hooks' own frames are traced
+
+
 def test_it_stays_in_front_of_hooks_that_come_later():
     model = build()
     handle = blank_input.install(model)

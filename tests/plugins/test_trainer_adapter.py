@@ -247,8 +247,23 @@ class Collator:
         return phases.of(None)
 
 
+@pytest.fixture
+def hears(monkeypatch):
+    """Every trainer's batches are judged where they are made of rows, as ms-swift's."""
+    profile = types.SimpleNamespace(hears_batches=True)
+    monkeypatch.setattr(lifecycle.profiles, "of", lambda trainer: profile)
+
+
+def test_a_loader_of_another_trainer_is_left_alone():
+    data = pytest.importorskip("torch.utils.data")
+    loader = data.DataLoader([1, 2], collate_fn=Collator())
+    before = dict(vars(loader))
+    lifecycle.eval_loader(lambda: loader, object(), (), {})
+    assert vars(loader) == before
+
+
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_loader_of_evaluation_marks_its_batches(workers):
+def test_a_loader_of_evaluation_marks_its_batches(workers, hears):
     """And looks as it did: the collator that a script gets from it is its own."""
     data = pytest.importorskip("torch.utils.data")
     own = Collator()
@@ -267,7 +282,7 @@ def test_a_loader_of_evaluation_marks_its_batches(workers):
     assert phases.of(None) == "train"
 
 
-def test_a_batch_that_cannot_be_marked_is_collated(monkeypatch):
+def test_a_batch_that_cannot_be_marked_is_collated(monkeypatch, hears):
     data = pytest.importorskip("torch.utils.data")
     loader = data.DataLoader([1, 2], collate_fn=Collator())
     lifecycle.eval_loader(lambda: loader, object(), (), {})
@@ -637,6 +652,7 @@ def test_whether_a_tower_repeats_is_asked_of_the_kinds_that_the_class_takes(
     [
         (("visual.a", "visual.b"), ("visual",), "mine", ("vision",)),  # runs under no_grad
         (("visual.a", "visual.b"), ("visual",), "transformers", ()),  # a codebook, by design
+        (("visual.a", "visual.b"), ("visual",), "transformers!", ("vision",)),
         (("visual.a",), ("visual",), "mine", ()),  # a layer behind the one that is read
         (("visual.a", "visual.b"), (), "mine", ()),  # the rows at hand do not run it
     ],
@@ -644,7 +660,13 @@ def test_whether_a_tower_repeats_is_asked_of_the_kinds_that_the_class_takes(
 def test_a_whole_tower_that_runs_is_not_unused_but_cut_off(never, ran, package, cut, monkeypatch):
     facts = Observed("observed", kinds=(KindFacts("image", towers=ran),), never_used=never)
     monkeypatch.setattr(observation, "copy_of", lambda trainer: facts)
-    model = type("Model", (torch.nn.Module,), {"__module__": f"{package}.model"})()
+    forward = types.FunctionType(
+        torch.nn.Module.forward.__code__, {"__name__": f"{package.strip('!')}.model"}
+    )
+    if package.endswith("!"):  # on the class, as ``Tower.forward = torch.no_grad()(…)``
+        forward = torch.no_grad()(forward)
+    kind = {"__module__": f"{package.strip('!')}.model", "forward": forward}
+    model = type("Model", (torch.nn.Module,), kind)()
     profile = types.SimpleNamespace(
         towers=lambda trainer: {"vision": ("visual",)}, model=lambda trainer: model
     )

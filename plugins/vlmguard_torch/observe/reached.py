@@ -23,6 +23,8 @@ from typing import Any
 
 import torch
 
+from vlmguard_torch.observe.isolated_state import random_kept
+
 _KNOWN = frozenset((
     "PIL", "accelerate", "builtins", "datasets", "deepspeed", "functools", "liger_kernel", "numpy",
     "pandas", "peft", "pyarrow", "tokenizers", "torch", "torchvision", "tqdm", "transformers",
@@ -74,6 +76,13 @@ def kept_objects(objects: Iterable[Any]) -> Iterator[bool]:
     found.walk()
     with found.put_back():
         yield not found.lost
+
+
+@contextlib.contextmanager
+def untouched(model: torch.nn.Module, objects: Iterable[Any]) -> Iterator[bool]:
+    """The same, and the states of the random generators too."""
+    with random_kept(model), kept_objects(objects) as can_be:
+        yield can_be
 
 
 class _Reached:

@@ -12,6 +12,7 @@ from vlmguard.core.facts import MEDIA, PARTITIONED, Certainty, Checkpointing, Pr
 from vlmguard.runtime.faults import contain
 from vlmguard_torch.layout.towers import kind_of, modules, plain, without_adapters
 from vlmguard_torch.observe.observed import under
+from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.reading import Reading
 from vlmguard_transformers.shared_rows import Meets, senses
 
@@ -282,10 +283,16 @@ def _users(model: Any, paths: Iterable[str]) -> bool:
     """Whether the model's forward or a tower's is no published class's of transformers."""
     named = modules(model)
     every = [without_adapters(model), *(named[path] for path in paths if path in named)]
-    return any(
-        "forward" in vars(each) or type(each).__module__.partition(".")[0] != "transformers"
-        for each in every
-    )
+    return any("forward" in vars(each) or not _published(type(each)) for each in every)
+
+
+def _published(kind: type) -> bool:
+    """Whether it is a class of transformers, with its own forward or a framework's in its place.
+    None of them runs a tower under ``no_grad``: that was put around it."""
+    forward = getattr(kind.forward, "__globals__", {})  # type: ignore[attr-defined]
+    home = forward.get("__name__", kind.__module__)
+    first = kind.__module__.partition(".")[0], home.partition(".")[0]
+    return first[0] == "transformers" and first[1] in (*hf.FRAMEWORKS, "liger_kernel")
 
 
 def _declared(read: Reading, provenance: dict[str, Provenance]) -> tuple[str, ...]:

@@ -9,9 +9,9 @@ from vlmguard_torch.media.kinds import NAMES as MEDIA
 
 # Parts of the names of columns that hold or describe something to see or hear.
 _PARTS = ("image", "video", "audio", "pixel", "object", "grid")
-# Media may stand in a message instead: in its text, or as a part of it.
 MOST = 200_000
 """Rows whose order is read."""
+# Media may stand in a message instead: in its text, or as a part of it.
 _WORDS = '<(img|image|video|audio)|"(image|video|audio|image_url|video_url|audio_url|input_audio)"'
 
 

@@ -13,8 +13,7 @@ from typing import Any
 
 from vlmguard_torch.layout import towers
 from vlmguard_torch.media.kinds import kinds_of, untold
-from vlmguard_torch.observe.isolated_state import random_kept
-from vlmguard_torch.observe.reached import kept_objects
+from vlmguard_torch.observe.reached import untouched
 
 ROWS, SECONDS = 16, 3.0
 
@@ -48,7 +47,7 @@ def _look(trainer: Any, dataset: Any, every: bool = False) -> dict[int, str] | N
         return None
     if trainer.args.world_size < 2 or not towers.seeing(trainer.model):
         return None  # nothing hangs on it
-    with random_kept(trainer.model), kept_objects((trainer.data_collator, dataset)) as can_be:
+    with untouched(trainer.model, (trainer.data_collator, dataset)) as can_be:
         return _collated(trainer.data_collator, copy.copy(dataset), every) if can_be else None
 
 

@@ -15,8 +15,7 @@ from vlmguard import guard
 from vlmguard.core.errors import Stop
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime import report
-from vlmguard_torch.observe.isolated_state import random_kept
-from vlmguard_torch.observe.reached import NOT_KEPT, kept_objects
+from vlmguard_torch.observe.reached import NOT_KEPT, untouched
 from vlmguard_torch.watch import dry_run
 from vlmguard_transformers.reading import Reading
 
@@ -34,8 +33,7 @@ def rehearse(read: Reading, state: RunState) -> None:
     try:
         if why := profile.dry_run_obstacle(trainer) or _too_large(trainer):
             raise dry_run.CannotTry(why)
-        with random_kept(model):
-            batch = _batch(trainer)
+        batch = _batch(trainer)
         if not isinstance(batch, Mapping):
             raise dry_run.CannotTry("this trainer makes its batches while it trains")
         with profile.around_forward(trainer), trainer.compute_loss_context_manager():
@@ -65,7 +63,8 @@ def _batch(trainer: Any) -> Any:
     size = args.per_device_train_batch_size
     first = args.process_index * size
     try:
-        with kept_objects((trainer.data_collator, trainer.train_dataset)) as can_be:
+        held = (trainer.data_collator, trainer.train_dataset)
+        with untouched(trainer.model, held) as can_be:
             if not can_be:
                 raise dry_run.CannotTry(NOT_KEPT)
             rows = [data[number % len(data)] for number in range(first, first + size)]
