@@ -58,6 +58,7 @@ OF_LOOPS = {
     "SAM": 1, "dropped gradients": 2, "modality dropout": 2, "text replay": 2, "compile": 1,
     "dummy pixels": 1, "gradients given back": 1, "skipped batch": 1,
 }  # fmt: skip
+OF_COMMANDS = {"evaluation": 3, "load best": 2}
 REENTRANT = "reentrant"
 """A feature that is not drawn: the variant of checkpointing."""
 LONG = 100_000
@@ -77,7 +78,7 @@ class Draw:
         steps: of the optimizer.
         own: whether a loop accumulates by itself, not by accelerate's `accumulate`.
         checkpointing: non-reentrant gradient checkpointing.
-        features: what happens besides; of `OF_TRAINERS` or `OF_LOOPS`.
+        features: what happens besides; of `OF_TRAINERS`, `OF_LOOPS` or `OF_COMMANDS`.
         end: how a loop ends.
     """
 
@@ -146,6 +147,7 @@ def _once(chance: random.Random, seed: int, world: int, number: int) -> Draw:
     program = _one(chance, PROGRAMS)
     of = OF_TRAINERS if program in TRAINERS else OF_LOOPS if program in LOOPS else {}
     of = {"evaluation": 1} if program == "gemini" else of
+    of = OF_COMMANDS if program in COMMANDS and program != "flagembedding" else of
     many = chance.choices((0, 1, 2), (2, 4, 2))[0] if of else 0
     features = tuple(sorted({_one(chance, of) for _ in range(many)}))
     rows = "dummy pixels" if "dummy pixels" in features else _one(chance, ROWS)

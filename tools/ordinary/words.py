@@ -17,7 +17,8 @@ from tools.ordinary.draws import Draw
 SETS = {"image": "image", "phases": "phases", "rare text": "mixed"}
 """The kit's data set for a draw's rows; in one process and under DDP it may be mixed."""
 MODEL = "qwen2_vl"
-EVALUATES = ("--eval_strategy", "steps", "--eval_steps", "2")
+_EVALUATES = {"eval_strategy": "steps", "eval_steps": 2}
+_BEST = {"save_strategy": "steps", "save_steps": 4, "load_best_model_at_end": True}
 
 
 def job(draw: Draw) -> dict[str, Any]:
@@ -60,6 +61,16 @@ def _steps(draw: Draw) -> dict[str, str]:
     return {key: str(value) for key, value in told.items()}
 
 
+def _evaluation(draw: Draw) -> dict[str, Any]:
+    """Its flags: of an evaluation, and of choosing the best checkpoint by it."""
+    best = draw.has("load best")
+    return {**(_EVALUATES if best or draw.has("evaluation") else {}), **(_BEST if best else {})}
+
+
+def _as_words(flags: dict[str, Any]) -> list[str]:
+    return [word for key, value in flags.items() for word in (f"--{key}", str(value))]
+
+
 def _flags(draw: Draw) -> list[str]:
     found = [word for key, value in _steps(draw).items() for word in (f"--{key}", value)]
     if draw.checkpointing:
@@ -73,7 +84,8 @@ def _trl(draw: Draw, verb: str) -> dict[str, Any]:
     batch = ["--per_device_train_batch_size", "2"] if verb in ("kto", "grpo") else []
     kind = SETS[draw.rows]
     data = f"{verb}_{'mixed' if verb == 'kto' and kind == 'image' else kind}"
-    evaluation = [*EVALUATES, "--dataset_test_split", "train"] if draw.has("evaluation") else []
+    evaluation = _as_words(_evaluation(draw))
+    evaluation += ["--dataset_test_split", "train"] if evaluation else []
     command = trainers.trl(
         verb, data, *more, *batch, *tuning, *_flags(draw), *_strategy(draw), *evaluation
     )
@@ -97,8 +109,8 @@ def _llamafactory(draw: Draw, stage: str) -> dict[str, Any]:
     tuning = "full" if draw.tuning == "full" else "lora"
     tower = of_trl.TOWER if draw.tuning in ("full", "lora") else {}
     data = ("dpo_" if stage == "dpo" else "") + SETS[draw.rows]
-    if draw.has("evaluation"):
-        told |= {"eval_dataset": data, "eval_strategy": "steps", "eval_steps": 2}
+    if evaluation := _evaluation(draw):
+        told |= {"eval_dataset": data, **evaluation}
     return _filled(trainers.llamafactory(data, stage=stage, tuning=tuning, **told, **tower))
 
 
@@ -127,7 +139,8 @@ def _swift(draw: Draw, verb: str) -> dict[str, Any]:
     more = [*of_swift.REWARD, "--per_device_train_batch_size", "2"] if verb == "grpo" else []
     checkpoints = [] if draw.checkpointing else of_swift.NO_CHECKPOINTS
     stage = of_swift.zero(int(draw.strategy[-1])) if draw.strategy.startswith("zero") else []
-    evaluation = [*EVALUATES, "--split_dataset_ratio", "0.3"] if draw.has("evaluation") else []
+    evaluation = _as_words(_evaluation(draw))
+    evaluation += ["--split_dataset_ratio", "0.3"] if evaluation else []
     evaluation += ["--per_device_eval_batch_size", "2"] if verb == "grpo" and evaluation else []
     flags = [*tuning, *towers, *more, *_flags(draw), *checkpoints, *stage, *evaluation]
     line = swift.command(words, MODEL, data, flags)
