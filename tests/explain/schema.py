@@ -83,7 +83,15 @@ class Case(Strict):
     cause: str = ""
     code: str = ""
     more: bool = False
+    unlike: str = ""  # it has the first text, and is not told, by the others
+    origin: Text = "written by hand"
     steps: list[Do | list[Do]]
+
+    @model_validator(mode="after")
+    def with_its_like(self) -> Case:
+        asked = bool(self.said[1:] or self.trace or self.unless)
+        assert asked == bool(self.unlike), "unlike: where a case has several texts, and only there"
+        return self
 
 
 class Example(Strict):

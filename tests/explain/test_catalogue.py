@@ -13,7 +13,7 @@ import tomllib
 from tests.explain import compose, schema
 from tests.explain.schema import FILES, load
 from vlmguard_explain.advice import flags, values
-from vlmguard_explain.advice.steps import cause, steps
+from vlmguard_explain.advice.steps import case, cause, steps
 from vlmguard_explain.match import catalogue
 from vlmguard_explain.match.catalogue import HERE, Pattern, table
 from vlmguard_explain.run.logfacts import Facts
@@ -62,11 +62,14 @@ def test_a_slip_of_toml_is_told_with_its_line(tmp_path):
     assert schema.errors(path)[0].startswith("VG701-x.toml:2: ")
 
 
-def test_a_pattern_without_a_place_is_refused(tmp_path):
-    path = tmp_path / "VG529-bf16.toml"
-    text = (HERE / "catalogue" / "VG529-bf16.toml").read_text()
-    path.write_text(text.replace("[[pattern]]\nmessage =", "[[pattern]]\nnear =", 1))
-    assert schema.errors(path)
+def test_a_part_that_lacks_something_is_refused():
+    case = {"said": ["a"], "trace": ["b"], "unlike": "a", "steps": ["c"]}
+    pattern = {"message": "a", "all": ["b"], "unlike": "a"}
+    for model, whole in ((schema.Case, case), (schema.Pattern, pattern)):
+        model(**whole)
+        for part in whole:
+            with pytest.raises(ValueError, match="1 validation error"):
+                model(**{key: value for key, value in whole.items() if key != part})
 
 
 def alone(one: Pattern, text: str) -> bool:
@@ -82,6 +85,25 @@ def test_what_is_unlike_a_pattern_has_its_text_and_is_not_told():
         assert alone(replace(one, all=(), none=(), near=()), told), (code, text)
         there = catalogue.by_code()[code].by_place[one.where]
         assert not any(alone(other, told) for other in there), (code, text)
+
+
+def test_what_is_unlike_a_case_has_its_first_text_and_is_not_told():
+    """Its last line is the message, what stands before that the traceback."""
+    for one in (one for r in READ for one in r.get("case", ()) if "unlike" in one):
+        trace, _, message = map(flat, one["unlike"].rpartition("\n"))
+        texts = {key: tuple(one.get(key, ())) for key in ("said", "trace", "unless")}
+        assert texts["said"][0] in message, one["unlike"]
+        assert not catalogue.Case(**texts, steps=()).matches(message, trace), one["unlike"]
+
+
+@pytest.mark.parametrize("one", [one for one in catalogue.cases() if one.mended or one.since])
+def test_a_case_of_some_releases_is_not_told_of_others(one):
+    facts = Facts(message=" ".join(one.said), trace=" ".join(one.trace))
+    oldest = f"{(one.since or one.mended).split()[0]} 0"
+    told = {oldest: not one.since, one.since: True, one.mended: False}
+    for release in filter(None, told):
+        at = replace(facts, releases=dict([release.split()]))
+        assert (case(at) is one) is told[release]
 
 
 @pytest.mark.parametrize(("code", "one"), CONDITIONS)
@@ -146,8 +168,7 @@ def test_no_step_pastes_what_a_stranger_wrote(known):
 
 def test_values_of_a_log_are_quoted_for_a_shell():
     said = "FileNotFoundError: [Errno 2] No such file or directory: '/a b/$(id).json'"
-    facts = Facts(message=said)
-    for value in values.of(facts).values():
+    for value in values.of(Facts(message=said)).values():
         assert len(shlex.split(value)) <= 1 or "$(" not in value
 
 
@@ -164,5 +185,5 @@ def test_in_a_package_that_is_not_the_users_own_the_users_cache_is_used(monkeypa
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     found = catalogue.data.__wrapped__()
     assert (tmp_path / "vlmguard" / "catalogue.json").is_file()
-    assert "unlike" not in str([r.get("pattern") for path, r in found.items() if "VG" in path])
+    assert "'unlike'" not in str([read for path, read in found.items() if path[:2] == "ca"])
     assert catalogue.data.__wrapped__() == found

@@ -45,9 +45,8 @@ def test_findings_are_the_same_objects(run, capfd):
     data = json.loads(capfd.readouterr().out)
     (told,) = data["guard"]
     whole = FIXED.as_dict()
-    assert {key: told[key] for key in ("code", "level", "why", "scope", "advice", "evidence", "url")} == {
-        key: whole[key] for key in ("code", "level", "why", "scope", "advice", "evidence", "url")
-    }
+    keys = ("code", "level", "why", "scope", "advice", "evidence", "url")
+    assert {key: told[key] for key in keys} == {key: whole[key] for key in keys}
     assert told["outcome"] == "fixed"
     assert set(whole) <= set(data["finding"])
     main([str(run)])
@@ -55,8 +54,7 @@ def test_findings_are_the_same_objects(run, capfd):
 
 
 def test_the_guards_lines_in_a_log(tmp_path):
-    log = tmp_path / "train.log"
-    log.write_text("vlmguard: VG204 warned [rank 3]: 4 of 80 tensors of the tower got no gradient\n" + compose.healthy(3))
+    (log := tmp_path / "train.log").write_text("vlmguard: VG204 warned [rank 3]: 4 of 80 tensors of the tower got no gradient\n" + compose.healthy(3))
     answer, _ = explain([str(log)])
     (said,) = answer.guard
     assert (answer.verdict, said["code"], said["outcome"], said["rank"]) == ("finished", "VG204", "warned", 3)
@@ -64,8 +62,7 @@ def test_the_guards_lines_in_a_log(tmp_path):
 
 @pytest.mark.parametrize("outcome", ["fixed", "set", "unjudged", "note"])
 def test_a_line_of_every_outcome_is_read(tmp_path, outcome):
-    log = tmp_path / "train.log"
-    log.write_text(f"vlmguard: VG904 {outcome} [rank 1]: why\n" + compose.healthy(3))
+    (log := tmp_path / "train.log").write_text(f"vlmguard: VG904 {outcome} [rank 1]: why\n" + compose.healthy(3))
     (said,) = explain([str(log)])[0].guard
     assert (said["code"], said["outcome"], said["rank"]) == ("VG904", outcome, 1)
 
