@@ -7,12 +7,12 @@ import os
 import subprocess
 import sys
 import tarfile
-import venv
 from pathlib import Path
 
 import pytest
 
-from tests.kit import envs, runs
+from tests.kit import runs
+from tests.kit.installs import call, layered
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
 FRAMEWORKS = {  # release on the index, package, environment
@@ -25,24 +25,6 @@ FRAMEWORKS = {  # release on the index, package, environment
 BUILDS = {"hatchling": "hatchling.build", "uv_build": "uv_build",
           "setuptools": "setuptools.build_meta"}  # fmt: skip
 """Of ms-swift's name and layout, made here: no framework is built by uv's backend today."""
-
-
-def call(*words: str | Path, **more: object) -> str:
-    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, **more)  # type: ignore[call-overload]
-    assert done.returncode == 0, done.stderr[-3000:]
-    return str(done.stdout)
-
-
-@pytest.fixture(scope="session")
-def tools(tmp_path_factory) -> Path:
-    """uv and the backends, in a folder."""
-    folder = tmp_path_factory.mktemp("tools")
-    words = [sys.executable, "-m", "pip", "install", "-q", "--target", str(folder), "uv",
-             "hatchling", "uv_build", "setuptools>=77", "wheel"]  # fmt: skip
-    done = subprocess.run(words, capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f"NOT TESTED: pip reaches no package index: {done.stderr[-300:]}")
-    return folder
 
 
 def checkout(release: str, folder: Path) -> Path:
@@ -67,20 +49,6 @@ def small(backend: str, folder: Path) -> Path:
         '[project]\nname = "ms-swift"\nversion = "9.9"\n' + more.get(backend, "")
     )
     return code
-
-
-def layered(env: str, package: str, folder: Path) -> Path:
-    """A Python over an environment of ours that lacks the framework → its program."""
-    theirs = next(Path(envs.program(env)).parents[1].glob("lib/python*/site-packages"))
-    lower = folder / "lower"
-    lower.mkdir()
-    for each in theirs.iterdir():
-        if not each.name.lower().replace("-", "_").startswith((package.lower(), f"ms_{package}")):
-            (lower / each.name).symlink_to(each)
-    venv.create(folder / "venv", with_pip=False, symlinks=True)
-    upper = next(folder.glob("venv/lib/python*/site-packages"))
-    (upper / "zz_lower.pth").write_text(f"import site; site.addsitedir({str(lower)!r})\n")
-    return folder / "venv" / "bin" / "python"
 
 
 SAY = "import {0}; from vlmguard.runtime import arming; print(*arming.armed, {0}.__file__)"
