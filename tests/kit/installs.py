@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import venv
+import zipfile
 from pathlib import Path
 
 from tests.kit import envs
@@ -56,7 +57,16 @@ def below(env: str, folder: Path) -> Path:
 
 
 def copied(env: str, package: str, into: Path) -> Path:
-    """The framework's folder as our environment has it, without bytecode → where it is now."""
-    kept = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(packages(env) / package, into / package, ignore=kept)
+    """The framework's folder as our environment has it, bytecode included → where it is now."""
+    shutil.copytree(packages(env) / package, into / package)
     return into / package
+
+
+def archived(folder: Path, file: Path, **more: Path) -> Path:
+    """A zip of what is in a folder, without bytecode, and of files by the names to give them."""
+    found = {str(each.relative_to(folder)): each for each in folder.rglob("*")}
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, each in {**found, **more}.items():
+            if "__pycache__" not in name:
+                archive.write(each, name)
+    return file
