@@ -1,5 +1,6 @@
 """Each framework in each form in which users install it: it is seen where it is imported from, its
-functions are wrapped, and doctor names the form. The frameworks are those of our environments,
+adapter is armed and wraps what it wraps (LLaMA-Factory's and FlagEmbedding's wrap nothing of their
+own), and doctor names the form. The frameworks are those of our environments,
 packed anew: editable by three build backends, on PYTHONPATH, in a zip, with ``--target``, in an
 environment over another Python."""
 
@@ -138,6 +139,7 @@ def test_a_framework_is_seen_in_each_form(framework, form, tools, tmp_path):
     around["PYTHONPATH"] = os.pathsep.join(filter(None, found))
     with turn():
         said = installs.call(python, "-c", LOOK, package, cwd=tmp_path, env=around)
+    print(said)
     assert f"({how}" in said
     unable = UNABLE.get((framework, form))
     assert unable in said if unable else said.startswith("WELL True"), said
