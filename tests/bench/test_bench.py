@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -74,6 +77,29 @@ def test_a_part_measures_something(name):
     for row in found["rows"]:
         assert row["cpu"]["low"] <= row["cpu"]["median"] <= row["cpu"]["high"]
     assert found["machine"]["cores"]
+
+
+WAITS = """
+import contextlib, datetime
+from tools.bench import agreement
+decide = agreement._start
+def start(store, number, size):
+    with contextlib.suppress(Exception):
+        store.wait(["never"], datetime.timedelta(seconds=0.2))
+    return decide(store, number, size)
+agreement._start = start
+agreement.measured(2)
+"""
+
+
+@pytest.mark.frameworks
+def test_a_line_of_torchs_ends_the_measurement_of_agreement():
+    """A blocking `wait` that runs out of its time has torch print a warning."""
+    pytest.importorskip("torch.distributed")
+    around = {**os.environ, "RES_OPTIONS": "timeout:1 attempts:1"}  # it looks up names
+    done = subprocess.run([sys.executable, "-c", WAITS], cwd=ROOT, env=around, text=True,
+                          capture_output=True)  # fmt: skip
+    assert re.search(r"RuntimeError: \d+ lines were printed: .*waitForInput", done.stderr), done
 
 
 @pytest.mark.frameworks

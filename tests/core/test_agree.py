@@ -191,6 +191,9 @@ def test_torchs_own_stores_will_do(kind, tmp_path, capfd):
     assert capfd.readouterr() == ("", ""), "torch prints nothing"
 
 
+NAMELESS = "The hostname of the client socket cannot be retrieved"
+"""What torch says of the first socket of a process, the program's own, on a machine whose name
+service does not answer."""
 SERVER = """
 import resource, sys, torch.distributed as dist
 resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
@@ -223,13 +226,17 @@ def test_a_server_that_may_open_1024_files(world, told):
     environment = {**os.environ, "RANK": "0", "WORLD_SIZE": str(world),
                    "RES_OPTIONS": "timeout:1 attempts:1"}  # fmt: skip
     server = subprocess.Popen([sys.executable, "-c", SERVER], text=True, env=environment,
-                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE)  # fmt: skip
     try:
         words = [sys.executable, "-c", CLIENTS, server.stdout.readline().strip(), str(world)]
         done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=100)
     finally:
-        server.communicate("", timeout=30)
+        _, theirs = server.communicate("", timeout=30)
     assert done.stdout.strip() == told, done.stderr
+    told_by_torch = [*done.stderr.splitlines(), *theirs.splitlines()]
+    assert [line for line in told_by_torch if NAMELESS not in line] == [], "torch prints nothing"
+    assert done.stderr.count("\n") <= 1, "and of a machine without names, once"
 
 
 def test_a_store_that_cannot_decide_or_fails_is_unknown(monkeypatch):

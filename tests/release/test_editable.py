@@ -1,5 +1,6 @@
 """Each framework from a checkout, as its README says: ``pip install -e .``, and uv's. It is seen
-there, and doctor says so. Setuptools builds four of them, hatchling one; uv_build a small one."""
+there, and doctor says so. Setuptools builds six of them, hatchling one; uv_build a small one. Other
+forms of installation are in test_installed_forms.py."""
 
 from __future__ import annotations
 
@@ -7,42 +8,26 @@ import os
 import subprocess
 import sys
 import tarfile
-import venv
 from pathlib import Path
 
 import pytest
 
-from tests.kit import envs, runs
+from tests.kit import runs
+from tests.kit.installs import call, layered
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
-FRAMEWORKS = {  # release on the index, package, environment
+FRAMEWORKS = {  # release on the index, module that arms its adapter, environment
     "ms-swift": ("ms-swift==4.6.0", "swift", "swift"),
     "TRL": ("trl==1.16.0", "trl", "trl"),
     "LLaMA-Factory": ("llamafactory==0.9.5", "llamafactory", "llamafactory"),
     "FlagEmbedding": ("FlagEmbedding==1.4.2", "FlagEmbedding", "flagembedding"),
     "ColossalAI": ("colossalai==0.5.0", "colossalai", "colossalai"),
+    "transformers": ("transformers==5.23.0", "transformers.trainer", "trl"),
+    "accelerate": ("accelerate==1.15.0", "accelerate.accelerator", "trl"),
 }
 BUILDS = {"hatchling": "hatchling.build", "uv_build": "uv_build",
           "setuptools": "setuptools.build_meta"}  # fmt: skip
 """Of ms-swift's name and layout, made here: no framework is built by uv's backend today."""
-
-
-def call(*words: str | Path, **more: object) -> str:
-    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, **more)  # type: ignore[call-overload]
-    assert done.returncode == 0, done.stderr[-3000:]
-    return str(done.stdout)
-
-
-@pytest.fixture(scope="session")
-def tools(tmp_path_factory) -> Path:
-    """uv and the backends, in a folder."""
-    folder = tmp_path_factory.mktemp("tools")
-    words = [sys.executable, "-m", "pip", "install", "-q", "--target", str(folder), "uv",
-             "hatchling", "uv_build", "setuptools>=77", "wheel"]  # fmt: skip
-    done = subprocess.run(words, capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f"NOT TESTED: pip reaches no package index: {done.stderr[-300:]}")
-    return folder
 
 
 def checkout(release: str, folder: Path) -> Path:
@@ -69,24 +54,11 @@ def small(backend: str, folder: Path) -> Path:
     return code
 
 
-def layered(env: str, package: str, folder: Path) -> Path:
-    """A Python over an environment of ours that lacks the framework → its program."""
-    theirs = next(Path(envs.program(env)).parents[1].glob("lib/python*/site-packages"))
-    lower = folder / "lower"
-    lower.mkdir()
-    for each in theirs.iterdir():
-        if not each.name.lower().replace("-", "_").startswith((package.lower(), f"ms_{package}")):
-            (lower / each.name).symlink_to(each)
-    venv.create(folder / "venv", with_pip=False, symlinks=True)
-    upper = next(folder.glob("venv/lib/python*/site-packages"))
-    (upper / "zz_lower.pth").write_text(f"import site; site.addsitedir({str(lower)!r})\n")
-    return folder / "venv" / "bin" / "python"
+SAY = "import {0}; from vlmguard.runtime import arming; print(*arming.armed, {1}.__file__)"
 
 
-SAY = "import {0}; from vlmguard.runtime import arming; print(*arming.armed, {0}.__file__)"
-
-
-def seen(env: str, package: str, code: Path, installer: str, tools: Path, folder: Path) -> None:
+def seen(env: str, module: str, code: Path, installer: str, tools: Path, folder: Path) -> None:
+    package = module.partition(".")[0]
     python = layered(env, package, folder)
     variables = runs.variables(env, folder, True) | {"BUILD_EXT": "0"}
     build = variables | {"PYTHONPATH": str(tools), "PATH": f"{tools / 'bin'}:{variables['PATH']}"}
@@ -95,7 +67,7 @@ def seen(env: str, package: str, code: Path, installer: str, tools: Path, folder
         call(tools / "bin" / "uv", "pip", "install", "--python", python, *flags, env=build)
     else:
         call(sys.executable, "-m", "pip", "--python", python, "install", *flags, env=build)
-    said = call(python, "-c", SAY.format(package), cwd=folder, env=variables).split()
+    said = call(python, "-c", SAY.format(module, package), cwd=folder, env=variables).split()
     assert f"vlmguard_{package.lower()}" in said[:-1]
     assert Path(said[-1]).is_relative_to(code)
     doctor = subprocess.run([python, "-m", "vlmguard", "doctor"], cwd=folder, env=variables,
@@ -107,10 +79,10 @@ def seen(env: str, package: str, code: Path, installer: str, tools: Path, folder
 @pytest.mark.parametrize("installer", ["pip", "uv"])
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_a_framework_from_a_checkout_is_seen(framework, installer, tools, tmp_path):
-    release, package, env = FRAMEWORKS[framework]
+    release, module, env = FRAMEWORKS[framework]
     (tmp_path / "sources").mkdir()
     code = checkout(release, tmp_path / "sources")
-    seen(env, package, code, installer, tools, tmp_path)
+    seen(env, module, code, installer, tools, tmp_path)
 
 
 @pytest.mark.drawn(1)

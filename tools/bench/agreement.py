@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import sys
+import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,8 @@ WAIT = 60.0
 LATE = 2.0
 """Seconds after which the last rank comes, where one is late."""
 FILES = 20_000
+NAMELESS = "The hostname of the client socket cannot be retrieved"
+"""Said once by a process with a socket of torch's, where no name service answers."""
 
 
 def agreement(quick: bool) -> dict[str, Any]:
@@ -61,14 +66,42 @@ def _rows(size: int, number: int) -> list[measure.Row]:
 
 def measured(size: int, late: float = 0.0) -> dict[str, float]:
     """One agreement of ``size`` ranks: messages of the rank that sent the most, and the mean;
-    seconds of the server's processor; seconds after the last has come until all know."""
+    seconds of the server's processor; seconds after the last has come until all know.
+
+    Raises RuntimeError where ranks decide differently, or anything is printed meanwhile.
+    """
     import torch.distributed as dist
 
     resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, FILES))
     os.environ["RES_OPTIONS"] = "timeout:1 attempts:1"  # torch looks up the name of each client
     threading.stack_size(256 * 1024)
     server = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    stores = [Counted(server.port) for _ in range(size)]
+    with silent():
+        return _measured(server.port, size, late)
+
+
+@contextlib.contextmanager
+def silent() -> Iterator[None]:
+    """Raise RuntimeError for a line that is written to standard error in here, by torch's C++ code
+    too; but not for what it says of any program on such a machine."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with tempfile.TemporaryFile("w+", errors="replace") as file:
+        os.dup2(file.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(kept, 2)
+            os.close(kept)
+            file.seek(0)
+            lines = [line for line in file.read().splitlines() if NAMELESS not in line]
+    if lines:
+        raise RuntimeError(f"{len(lines)} lines were printed: {lines[0]}")
+
+
+def _measured(port: int, size: int, late: float) -> dict[str, float]:
+    stores = [Counted(port) for _ in range(size)]
     came, knew = [0.0] * size, [0.0] * size
     decisions: set[str] = set()
 

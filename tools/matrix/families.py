@@ -1,5 +1,5 @@
-"""The matrix's sixteen classes, tiny: how a model of each is made and what a medium of it looks
-like. Imported in an environment that has torch and transformers."""
+"""The matrix's sixteen classes and GLM-OCR, tiny: how a model of each is made and what a medium of
+it looks like. Imported in an environment that has torch and transformers."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def of(name: str) -> Any:
         from tools.zoo.family import Zoo
 
         return Zoo(name)
-    return _all()[name]
+    return _glm_ocr() if name == "glm_ocr" else _all()[name]
 
 
 def _flat(config: str, vision: dict[str, Any]) -> Callable[[], Any]:
@@ -106,6 +106,23 @@ def _glm4v() -> Any:
         text_config=text, vision_config=vision, image_token_id=IMAGE, video_token_id=VIDEO,
         image_start_token_id=START, image_end_token_id=END, video_start_token_id=310,
         video_end_token_id=311,
+    )  # fmt: skip
+
+
+def _glm_ocr() -> Family:
+    """No class of the matrix: it has runs of its own."""
+    text = {**TEXT, "rope_parameters": {**vlms._MROPE, "mrope_section": [2, 3, 3]}}
+    text.pop("head_dim")
+    vision = {"depth": 2, "hidden_size": 32, "num_heads": 2, "intermediate_size": 64,
+              "out_hidden_size": 32, "image_size": 56, "patch_size": 14}  # fmt: skip
+    image = Medium(_patches(14), 4)
+    return Family(
+        "glm_ocr", "GlmOcrForConditionalGeneration",
+        lambda: transformers.GlmOcrConfig(
+            text_config=text, vision_config=vision, image_token_id=IMAGE, video_token_id=VIDEO,
+            image_start_token_id=START, image_end_token_id=END, video_start_token_id=310,
+            video_end_token_id=311,
+        ), (image,), (image, image),
     )  # fmt: skip
 
 

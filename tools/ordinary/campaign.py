@@ -53,6 +53,10 @@ class SlowError(Exception):
     """A run whose time was over while it moved: nothing is known of it."""
 
 
+class SlowGuardedError(SlowError):
+    """So it was with the guard, and without it the same run ended in time."""
+
+
 class Worker:
     """A warm process of an environment.
 
@@ -186,7 +190,7 @@ def measure(workers: Workers, draw: Draw) -> dict[str, Any]:
     else:
         told |= _middle(costs)
     if on["late"]:
-        raise SlowError("with the guard its time was over, and it moved")
+        raise SlowGuardedError("with the guard its time was over, and it moved")
     harm = judge.harm(draw, off, on, folder)
     said = {f"{one['code']} {one['outcome'] or one['level']}" for one in judge.findings(folder)}
     workers.sweep()

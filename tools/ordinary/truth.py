@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tools.ordinary.draws import Draw
+from tools.ordinary.draws import LOOPS, Draw, varied
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,42 @@ def _of_means(draw: Draw) -> bool:
     return draw.rows == "mixture" and draw.batch > 1 and parts and not whole
 
 
+def _trains_towers(draw: Draw) -> bool:
+    """Whether a batch of text leaves something without a gradient: a tower, or Mllama's layers of
+    cross-attention."""
+    return draw.tuning not in ("frozen tower", "lora llm") or draw.model == "mllama"
+
+
+def _looks_itself(draw: Draw) -> bool:
+    """Whether the run has DDP look for unused parameters, as its own option."""
+    return varied(draw) or draw.program in ("student", *LOOPS[1:])
+
+
+def _conditional(draw: Draw) -> bool:
+    """Whether a batch without images would end or hang a run that is wrapped as this one is."""
+    if draw.strategy == "ddp":
+        return _trains_towers(draw) and not _looks_itself(draw)
+    return draw.strategy in PARTITIONED or (
+        draw.strategy.startswith("zero") and _trains_towers(draw)
+    )
+
+
+def _looks(draw: Draw) -> bool:
+    """Whether DDP may look for unused parameters because we have set it. Not from three ranks on,
+    nor in a compiled model, nor where a step may have two forwards."""
+    few = draw.world == 2 and not draw.has("compile", "text replay")
+    return draw.strategy == "ddp" and few and _conditional(draw)
+
+
 TRUE: tuple[True_, ...] = (
     True_("VG302", "", lambda draw: draw.model == "mllama" and draw.rows != "image",
           "true: text skips Mllama's cross-attention; said as a note, in the report alone"),
-    True_("VG106", "set", lambda draw: draw.world > 1,
+    True_("VG106", "set", lambda draw: _looks(draw) if draw.strategy == "ddp"
+          else _conditional(draw),
           "said as a condition (should a batch have no image), before any row is known; what is "
           "set is a blank input times zero, or that DDP looks for unused parameters: no value "
           "changes"),
-    True_("VG106", "", lambda draw: draw.strategy == "ddp",
+    True_("VG106", "", lambda draw: draw.strategy == "ddp" and _conditional(draw),
           "said as a condition (should a batch have no image), before any row is known; nothing is "
           "set from three ranks on, in a compiled model, nor where the user's own code calls it"),
     True_("VG106", "fixed", lambda draw: draw.strategy in PARTITIONED and _has_text(draw),
@@ -76,7 +104,7 @@ TRUE: tuple[True_, ...] = (
           "note"),
     True_("VG622", "", lambda draw: draw.has("text replay"),
           "true: the loss is the sum of two means; said as a note"),
-    True_("VG108", "set", lambda draw: draw.strategy == "zero3",
+    True_("VG108", "set", lambda draw: draw.strategy == "zero3" and _trains_towers(draw),
           "said as a condition (should a step have no image), before any row is known; what is "
           "set is a blank input times zero: no value changes"),
     True_("VG622", "warned",
@@ -92,9 +120,9 @@ LINES = (
     r"vlmguard: ledger: .*(balances?|cannot tell)",  # of a healthy run: said once
     r"    ",  # its second line
 )
+"""Lines that a guarded run prints beside its findings."""
 UNUSED = r"\[rank\d\]:\[W.* Warning: find_unused_parameters=True was specified in DDP constructor"
 """torch's own, under DDP: true of the option that VG106 has set, where no batch needed it."""
-"""Lines that a guarded run prints beside its findings."""
 
 
 def untrue(draw: Draw, said: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -110,5 +138,5 @@ def untrue(draw: Draw, said: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def may_be_said(draw: Draw, line: str) -> bool:
     """Whether a line of a guarded run's output is one of ours that is true or judged elsewhere."""
-    patterns = (*LINES, UNUSED) if draw.strategy == "ddp" else LINES
+    patterns = (*LINES, UNUSED) if _looks(draw) else LINES
     return any(re.match(pattern, line) for pattern in patterns)

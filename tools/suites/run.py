@@ -11,6 +11,7 @@ TRL also makes ``.suites/hub`` (`hub.py`), which answers hub ids of every suite.
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import os
 import subprocess
@@ -203,7 +204,8 @@ def main() -> int:
                 run_file(sides, name, file, told.tests)
         for side in sides.values():
             side.close()
-        head = {"source": source(at), "env": SUITES[name].env, "vlmguard": source(ROOT)}
+        head = {"source": source(at), "env": SUITES[name].env, "vlmguard": source(ROOT),
+                "recorded": datetime.date.today().isoformat()}  # fmt: skip
         compare.write(WORK, name, head)
     return int(bool(compare.differences()))
 
