@@ -200,8 +200,6 @@ CONTRADICTIONS: tuple[tuple[str, Rule], ...] = (
      lambda d: d.strategy.startswith("zero") and d.has("LBFGS")),
     ("accelerate lets go of DeepSpeed's engine when a training ends: a second one has none",
      lambda d: d.strategy.startswith("zero") and d.has("two trainings", "interrupted")),
-    ("DeepSpeed's flat optimizer goes on moving by its momentum what is frozen meanwhile (VG652)",
-     lambda d: d.strategy.startswith("zero") and d.tuning == "alternating"),
     ("compiled under ZeRO or FSDP2: minutes a run on two cores",
      lambda d: d.strategy.startswith(("zero", "fsdp")) and d.has("compile")),
     ("a student, two models and two optimizers are not for DeepSpeed or FSDP",
