@@ -25,6 +25,7 @@ WORDS = """
 | verdict | meaning |
 | --- | --- |
 | **crash → right** | the run fails without vlmguard, and trains right with it |
+| **hang → right** | the ranks wait for each other without vlmguard; with it the run trains right |
 | **healthy and bitwise equal** | the run is right without vlmguard, and has the same losses and weights with it, to the last bit |
 | **wrong → stopped** | the run trains wrongly without vlmguard; vlmguard ends it and says why |
 | **crash, and crash with it (told before: VG106)** | the run crashes, with vlmguard too; before the first step the rule in brackets said that this might happen |
