@@ -109,13 +109,18 @@ def run(batch: Sequence[Cell]) -> int:
     return len(batch) - done
 
 
-def lines(name: str, guard: str, folder: str, keys: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """(cell, verdict) as a worker says them; ("ready", releases) first."""
+def lines(
+    name: str, guard: str, folder: str, keys: Sequence[str], laid: str = ""
+) -> Iterator[tuple[str, Any]]:
+    """(cell, verdict) as a worker says them; ("ready", releases) first.
+
+    laid: a folder of packages laid over the environment.
+    """
     if not keys:
         return
     python = envs.program(name)
     command = [python, str(ROOT / "tools" / "matrix" / "worker.py"), guard, folder, *keys]
-    with _started(command, _variables(name, guard, folder), Path(folder)) as (process, alive):
+    with _started(command, _variables(name, guard, folder, laid), Path(folder)) as (process, alive):
         for line in process.stdout:
             alive()
             if line.startswith('{"cell"'):
@@ -153,9 +158,9 @@ def _started(command: Sequence[str], variables: dict[str, str], folder: Path) ->
         process.wait()
 
 
-def _variables(name: str, guard: str, folder: str) -> dict[str, str]:
+def _variables(name: str, guard: str, folder: str, laid: str) -> dict[str, str]:
     kit = ROOT / "tests" / "kit"
-    sources = [str(kit / "standins"), str(ROOT), str(ROOT / "plugins")]
+    sources = [str(kit / "standins"), str(ROOT), str(ROOT / "plugins"), *filter(None, [laid])]
     found = {
         "PATH": f"{envs.path(name) / 'bin'}:{os.environ['PATH']}",
         "PYTHONPATH": os.pathsep.join(sources),

@@ -25,6 +25,7 @@ WORDS = """
 | verdict | meaning |
 | --- | --- |
 | **crash → right** | the run fails without vlmguard, and trains right with it |
+| **hang → right** | the ranks wait for each other without vlmguard; with it the run trains right |
 | **healthy and bitwise equal** | the run is right without vlmguard, and has the same losses and weights with it, to the last bit |
 | **wrong → stopped** | the run trains wrongly without vlmguard; vlmguard ends it and says why |
 | **crash, and crash with it (told before: VG106)** | the run crashes, with vlmguard too; before the first step the rule in brackets said that this might happen |
@@ -32,6 +33,10 @@ WORDS = """
 
 In "what was done" *set* and *fixed* mean that vlmguard changed something, *stopped* that it ended the run, and a code alone that it only noted something ([all words](glossary.md)).
 """
+WHY = {
+    "OpenBMB/MiniCPM-V": "In transformers 4.45 the model that we gave its Trainer names no method for its features (`get_image_features`), so vlmguard makes no blank. Its note before step 1 says so and advises an image in every row. MiniCPM's own model class comes with its weights, and was not run.",
+}
+"""What is known of a repository whose run is not right with vlmguard either."""
 Record = dict[str, Any]
 
 
@@ -39,7 +44,7 @@ def text() -> str:
     """The page."""
     lines = DATA.read_text("utf-8").splitlines() if DATA.exists() else []
     records = [json.loads(line) for line in lines]
-    parts = [HEAD, *_counts(records), WORDS, *_table(records), *_refused(records), *_changes(records)]
+    parts = [HEAD, *_counts(records), WORDS, *_broken(records), *_table(records), *_refused(records), *_changes(records)]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -54,6 +59,15 @@ def _counts(records: Sequence[Record]) -> Iterator[str]:
 def _kind(verdict: str) -> str:
     """A verdict without the code in brackets behind it."""
     return verdict.partition(" (")[0] if "→" in verdict else verdict
+
+
+def _broken(records: Sequence[Record]) -> Iterator[str]:
+    """Each repository that has a run which is not right with vlmguard, with what is known of it."""
+    names = {record["repository"] for record in records if "with it" in record["verdict"]}
+    if names:
+        yield "Why a run is not right with vlmguard:\n"
+        yield from (f"- {name}: {WHY.get(name, 'not examined.')}" for name in sorted(names))
+        yield ""
 
 
 def _table(records: Sequence[Record]) -> Iterator[str]:

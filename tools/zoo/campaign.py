@@ -16,12 +16,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.kit import envs
+from tests.kit import envs, overlays
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = ROOT / "docs" / "data" / "zoo.jsonl"
 FOLDERS, FILES = ("observe", "blank", "layout", "media"), ("worker", "configs", "classes")
-ENVIRONMENT = "swift"
+ENVIRONMENT, OVER = "swift", "swift-timm"
 Record = dict[str, Any]
 
 
@@ -70,11 +70,11 @@ def answers(names: Sequence[str]) -> Iterator[Record]:
 
 
 def _python(*words: str, **options: Any) -> subprocess.Popen[str]:
-    folders = [ROOT / "tests" / "kit" / "standins", ROOT, ROOT / "plugins"]
-    more = os.environ.get("PYTHONPATH", "").split(os.pathsep)  # a timm put there is found
+    laid = overlays.folder(OVER, ENVIRONMENT)
+    folders = [ROOT / "tests" / "kit" / "standins", ROOT, ROOT / "plugins", laid]
     variables = {
         **os.environ, "VLMGUARD": "off", "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": "",
-        "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([*map(str, folders), *more]),
+        "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(map(str, folders)),
     }  # fmt: skip
     line = [envs.program(ENVIRONMENT), *words]
     return subprocess.Popen(

@@ -90,9 +90,15 @@ OVERRIDES: dict[str, dict[str, Any]] = {
     },
     "Gemma3nForConditionalGeneration": {
         "text_config": {
-            "num_hidden_layers": 30, "intermediate_size": 8192, "num_kv_shared_layers": 10,
+            "num_hidden_layers": 30, "intermediate_size": 512, "num_kv_shared_layers": 10,
+            "vocab_size": 1280, "vocab_size_per_layer_input": 1024,
         },
-        "vision_config": {"model_args": {"channel_multiplier": 0.0625}},
+        "vision_config": {
+            "model_args": {"channel_multiplier": 0.0625}, "vocab_offset": 1024,
+        },
+        "audio_config": {"vocab_offset": 1152},
+        "image_token_id": 1025, "boi_token_id": 1026, "eoi_token_id": 1027,
+        "audio_token_id": 1153, "boa_token_id": 1154, "eoa_token_id": 1155,
     },
     "Gemma4ForConditionalGeneration": {"vision_config": {}, "audio_config": {}},
     "Gemma4UnifiedForConditionalGeneration": {"vision_config": {}, "audio_config": {}},
@@ -139,9 +145,9 @@ OVERRIDES: dict[str, dict[str, Any]] = {
         "vision_config": {
             "architecture": "vit_pe_lang_large_patch14_448", "do_pooling": True,
             "model_args": {
-                "embed_dim": 256, "num_heads": 4, "depth": 2, "img_size": [448, 448],
+                "embed_dim": 256, "num_heads": 4, "depth": 2, "img_size": [112, 112],
                 "global_pool": "", "use_post_transformer_norm": False, "init_values": 0.1,
-                "ref_feat_shape": [32, 32],
+                "ref_feat_shape": [8, 8],
             },
         },
         "text_config": {"model_type": "llama", "hidden_size": 2048, "vocab_size": 128256},

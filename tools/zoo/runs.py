@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.kit import overlays
 from tools.matrix import campaign as matrix
 from tools.zoo import campaign as zoo
 
@@ -28,11 +29,6 @@ TUNINGS = ("trained", "frozen")
 ORDERS = ("differ", "phases")
 SEED, BATCH = 28, 4
 PREFIX = "zoo:"
-TIMMS = {
-    "FastVlmForConditionalGeneration", "Gemma3nForConditionalGeneration",
-    "PerceptionLMForConditionalGeneration",
-}  # fmt: skip
-"""Their towers are timm's, which no environment has: no cell of theirs is drawn."""
 Record = dict[str, Any]
 
 
@@ -69,11 +65,12 @@ def load() -> dict[str, Record]:
 def measure(keys: list[str]) -> Iterator[Record]:
     """Both runs of each."""
     with tempfile.TemporaryDirectory(prefix="vlmguard-zoo-") as folder:
-        off = dict(matrix.lines(zoo.ENVIRONMENT, "off", folder, keys))
+        laid = str(overlays.folder(zoo.OVER, zoo.ENVIRONMENT))
+        off = dict(matrix.lines(zoo.ENVIRONMENT, "off", folder, keys, laid))
         able = [key for key in keys if off.get(key, {}).get("verdict", "fault") != "fault"]
         for key in [key for key in keys if key not in able]:
             yield {"cell": key, "off": off.get(key, {"verdict": "fault", "message": "no line"})}
-        for key, told in matrix.lines(zoo.ENVIRONMENT, "on", folder, able):
+        for key, told in matrix.lines(zoo.ENVIRONMENT, "on", folder, able, laid):
             if key != "ready":
                 sides = {"off": off[key], "on": told, "releases": off["ready"]}
                 yield {"cell": key, **sides, "commit": matrix.commit()}
@@ -89,7 +86,7 @@ def main() -> None:
     )
     options = parser.parse_args()
     ends, kept = time.monotonic() + 60 * options.minutes, load()
-    able = [name for name, told in zoo.load().items() if zoo.ran(told) and name not in TIMMS]
+    able = [name for name, told in zoo.load().items() if zoo.ran(told)]
     wanted = options.cells or itertools.islice(drawn(able, kept), options.number)
     todo = [key for key in wanted if key not in kept]
     while todo and time.monotonic() < ends:

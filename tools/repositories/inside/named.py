@@ -18,5 +18,6 @@ CHANGES: dict[str, tuple[str, str]] = {
     ),
     "seed": ("torch", "new weights of a model are drawn from one seed"),
     "loop": ("torch.nn.parallel.distributed", "weights are kept where a loop wraps its model"),
+    "pictures": ("torchvision.io", "Pillow opens pictures: torchvision's binary does not load"),
 }
 """Name → the module after whose import it is made, and what it does."""

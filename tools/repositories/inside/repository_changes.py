@@ -50,6 +50,17 @@ def _sdpa(module: ModuleType) -> None:
     module.PreTrainedModel.from_pretrained = classmethod(from_pretrained)
 
 
+def _pictures(io: ModuleType) -> None:
+    from PIL import Image
+
+    def decode_image(told: Any, *_: Any, **__: Any) -> Any:
+        from torchvision.transforms.functional import pil_to_tensor
+
+        return pil_to_tensor(Image.open(told).convert("RGB"))
+
+    io.decode_image = decode_image
+
+
 def _alone(distributed: ModuleType) -> None:
     for name, alone in (("get_rank", 0), ("get_world_size", 1)):
         asked = getattr(distributed, name)

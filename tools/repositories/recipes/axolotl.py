@@ -54,11 +54,18 @@ def _words(cell: Cell, place: Place) -> Sequence[str]:
     if cell.tuning == "lora":
         told |= {"adapter": "lora", "lora_r": 4, "lora_alpha": 8, "lora_dropout": 0.0}
         told["lora_target_modules"] = MODULES
+        told |= {f"lora_{part}_kernel": False for part in ("mlp", "qkv", "o")}  # triton's
     if cell.tower == "frozen" and cell.tuning == "full":
         told["unfrozen_parameters"] = ["^model.language_model", "^lm_head"]
     if cell.strategy.startswith("zero"):
         words = deepspeed(place, f"deepspeed_configs/{cell.strategy}.json")
         told |= {"deepspeed": words[1]} if words else {}
+    settled = place.work / "src" / "axolotl" / "utils" / "config" / "__init__.py"
+    text = settled.read_text().replace('{"": int(os.environ.get("LOCAL_RANK", 0))}', "None")
+    settled.write_text(text)
+    named = place.work / "src" / "axolotl-0.0.0.dist-info"  # it asks for its own release
+    named.mkdir()
+    (named / "METADATA").write_text("Metadata-Version: 2.1\nName: axolotl\nVersion: 0.0.0\n")
     config = place.data / "config.yaml"
     config.write_text(json.dumps(told))  # JSON is YAML
     return ["-m", "axolotl.cli.train", str(config)]
@@ -73,7 +80,11 @@ RECIPE = Recipe(
         *cells("qwen2_5_vl", ("ddp",), "trained/full"),
         *cells("qwen2_5_vl", ("zero2", "zero3"), "frozen/lora"),
     ],
-    changes=("order", "alone", "synchronize", "groups"),
-    altered="a torch above the one it pins (2.12.1), which has a CPU build here",
-    variables=(("PYTHONPATH", "src"), ("AXOLOTL_DO_NOT_TRACK", "1"), ("DO_NOT_TRACK", "1")),
+    changes=("order", "alone", "synchronize", "groups", "pictures"),
+    altered="a torch above the one it pins (2.12.1), which has a CPU build here; no GPU is "
+    "named for a rank; LoRA without its kernels, which want CUDA",
+    variables=(
+        ("PYTHONPATH", "src"), ("AXOLOTL_DO_NOT_TRACK", "1"), ("DO_NOT_TRACK", "1"),
+        ("ACCELERATE_USE_CPU", "true"),
+    ),
 )
