@@ -179,7 +179,7 @@ def _measured(lines: Sequence[Line]) -> str:
 def _mended() -> Iterator[str]:
     """What was once done to healthy runs, run again by hand before and after."""
     yield "\n## Harm that was found\n"
-    yield 'Each was run by hand on tiny models before it was mended and after, and once without vlmguard. "As without": the same bits in all weights. Where a test is named, it tries the same cause.'
+    yield 'Each was run by hand on tiny models before it was mended and after, and once without vlmguard; "in its test": only that test was run. "As without": the same bits in all weights. Where a test is named, it tries the same cause.'
     yield ""
     yield "| run | before | now | test |"
     yield "| --- | --- | --- | --- |"
