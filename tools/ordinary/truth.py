@@ -107,6 +107,9 @@ TRUE: tuple[True_, ...] = (
           "note"),
     True_("VG622", "", lambda draw: draw.has("text replay"),
           "true: the loss is the sum of two means; said as a note"),
+    True_("VG640", "warned", lambda draw: draw.strategy == "ddp" and draw.accumulation > 1
+          and draw.has("skipped batch"),
+          "true: what is left out may be the batch whose backward averages: ranks drift apart"),
     True_("VG652", "warned", lambda draw: draw.strategy.startswith("zero")
           and draw.tuning in ("staged", "alternating"),
           "true: DeepSpeed steps flat groups whole: momentum moves what is frozen meanwhile"),

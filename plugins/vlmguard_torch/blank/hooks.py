@@ -59,6 +59,7 @@ class Blank:
         self._settled = True  # nothing is to be done until the next forward begins
         self._padded = False  # this forward has run a blank
         self._crosses = False  # and its language model reads it
+        self._unwatched = False  # and no layer that does has run yet
         self._given = False  # this forward was given embeddings
         self._told: dict[str, Any] = {}  # arguments of this forward
         self._waiting: list[torch.Tensor] = []  # features that wait for the embeddings
@@ -80,7 +81,7 @@ class Blank:
             tower = owner.get_submodule(path)
             seen = self._made(functools.partial(self._seen, path))
             self._first[path] = tower, tower.register_forward_pre_hook(seen)
-        throw = cross_attention.ThrowAway(self._is_crossing)
+        throw = cross_attention.ThrowAway(self._is_crossing, self._thrown)
         for path in self.layout.crossing:
             layer = owner.get_submodule(path)
             before, after = self._made(throw.before), self._made(throw.after)
@@ -198,7 +199,7 @@ class Blank:
         if tokens is None or sure(cross_attention.given(kwargs)):
             return Did()
         found = self._features(tokens.device, kwargs.get("past_key_values"))
-        self._crosses = bool(found)
+        self._crosses = self._unwatched = bool(found)
         return (
             _call((args, cross_attention.give(kwargs, found[0], len(tokens)))) if found else Did()
         )
@@ -290,6 +291,18 @@ class Blank:
 
     def _watch(self, kind: str, found: list[torch.Tensor]) -> None:
         no_gradient.watch(self.layout.owner, self._runner.parameters(kind), found)
+
+    def _thrown(self, output: torch.Tensor) -> None:
+        """A layer has read a blank image. Where backward reaches one, it reaches all."""
+        if self._unwatched and not sure(calls.in_backward()):
+            self._unwatched = False
+            contain("gradients of a blank input", self._watch_crossing, output)
+
+    def _watch_crossing(self, output: torch.Tensor) -> None:
+        owner = self.layout.owner
+        layers = map(owner.get_submodule, self.layout.crossing)
+        parameters = [each for layer in layers for each in layer.parameters()]
+        no_gradient.watch(owner, parameters, [output])
 
     def encode(self, device: torch.device | None) -> None:
         """``generate`` has run its encoders, before any forward; its inputs are on ``device``.

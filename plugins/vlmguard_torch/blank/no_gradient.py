@@ -1,9 +1,10 @@
-"""FSDP2: a tower for which no rank had an input keeps no gradient, as without the blank input.
+"""FSDP2: a tower for which no rank had an input keeps no gradient, as without the blank input. Nor
+do layers of cross-attention that would have read what it returns.
 
 The blank input leaves gradients of zeros. An optimizer with momentum moves a weight whose gradient
 is zero, and leaves one alone that has no gradient. What other ranks had is known from the reduced
-gradient alone. To read it waits for the device, once in a backward behind a blank input. ZeRO-3
-moves all weights anyway, and DDP takes no blank input.
+gradient alone. To read it waits for the device, once in a backward behind a blank input, and once
+more for such layers. ZeRO-3 moves all weights anyway, and DDP takes no blank input.
 """
 
 from __future__ import annotations

@@ -80,14 +80,17 @@ def give(kwargs: dict[str, Any], found: torch.Tensor, rows: int) -> dict[str, An
 
 
 class ThrowAway:
-    """The hooks on a cross-attention layer; ``now`` says whether this forward's image is blank.
+    """The hooks on a cross-attention layer; ``now`` says whether this forward's image is blank, and
+    ``thrown`` gets what such a layer then returns.
 
     What arrives is marked, in front of all other hooks: a recomputation makes the same call again,
     and FSDP hands a copy to the layer itself. So is the cache, which keeps what the layer saw.
     """
 
-    def __init__(self, now: Callable[[], bool]) -> None:
-        self.now = now
+    def __init__(
+        self, now: Callable[[], bool], thrown: Callable[[torch.Tensor], None] = lambda _: None
+    ) -> None:
+        self.now, self.thrown = now, thrown
 
     def before(self, layer: Any, args: Any, kwargs: dict[str, Any]) -> Did:
         """Mark, or read the mark."""
@@ -107,11 +110,8 @@ class ThrowAway:
         if not layer.__dict__.pop(_MARK, False):
             return Did()
         hidden = args[0] if args else kwargs["hidden_states"]
-        if isinstance(output, tuple):
-            return Did(
-                (
-                    zero_contribution.add(hidden, list(zero_contribution.tensors(output[:1]))),
-                    *output[1:],
-                )
-            )
-        return Did(zero_contribution.add(hidden, [output]))
+        several = isinstance(output, tuple)
+        made = list(zero_contribution.tensors(output[:1])) if several else [output]
+        out = zero_contribution.add(hidden, made)
+        self.thrown(out)
+        return Did((out, *output[1:]) if several else out)

@@ -1,0 +1,26 @@
+"""FSDP2, AdamW, all ranks with text after all had images: what no row reads is not moved by its
+momentum, as without a blank input."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.kit.turns import turn
+from tools.ordinary import campaign, draws
+
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
+
+
+@pytest.mark.parametrize("tuning", ["full", "lora llm"])
+def test_layers_of_cross_attention(tuning: str) -> None:
+    """Mllama: they are the language model's own, and run on what the tower makes of the blank."""
+    draw = replace(
+        draws.draw(31, 2, 9), program="Trainer", model="mllama", strategy="fsdp2", rows="phases",
+        steps=12, batch=1, accumulation=4, tuning=tuning, checkpointing=False, features=(),
+    )  # fmt: skip
+    with campaign.working() as workers, turn():
+        told = campaign.measure(workers, draw)
+    assert told["verdict"] == "as without", told
+    assert "VG106 fixed" in told["said"], "no blank has run: it is not what it says"
