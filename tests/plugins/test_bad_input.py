@@ -65,7 +65,7 @@ def made(images):
 
 
 def read_by_swift(processor, rows):
-    """Whether towers may be unused under ZeRO-2, as ms-swift's run is read: asked twice, as there."""
+    """Whether towers may be unused under ZeRO-2, as ms-swift's run is read; asked twice."""
     model = full(Hearing)
     trainer = SimpleNamespace(
         model=model, template=OmniTemplate(processor), args=SimpleNamespace(world_size=2),
