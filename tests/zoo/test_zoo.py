@@ -88,6 +88,25 @@ def test_a_broken_real_run_has_its_reason_on_the_page():
     assert set(zoo_page.WHY) <= broken, "a reason whose cell is right by now"
 
 
+def test_a_run_that_could_not_be_made_has_its_reason_on_the_page():
+    faults = {key for key, told in runs.load().items() if told["off"]["verdict"] == "fault"}
+    assert {zoo_page.name(key) for key in faults} == set(zoo_page.FAULTS)
+
+
+def test_omni_with_audio_on_some_ranks_is_stopped_by_nobody_under_ddp():
+    """Its audio tower gets the gradients that plain torch gives it."""
+    told = {key: each for key, each in runs.load().items() if "+audio/ddp/" in key}
+    ends = {key.split("/")[2]: (each["off"]["verdict"], each["on"]) for key, each in told.items()}
+    assert set(ends) == {"trained", "checkpointed", "reentrant"}
+    for key, each in told.items():
+        assert each["on"]["verdict"] == "right", key
+        assert each["on"]["error"] < 1e-6
+        assert not any(code.startswith("VG302") for code in each["on"]["did"])
+    assert ends["trained"][0] == "right"
+    assert ends["trained"][1]["bitwise"]
+    assert ends["reentrant"][0] == ends["checkpointed"][0] == "crash"
+
+
 def test_no_run_that_is_right_without_was_broken():
     told = [each for each in runs.load().values() if "on" in each]
     sides = [(each["off"]["verdict"], each["on"]["verdict"]) for each in told]

@@ -16,6 +16,9 @@ from tools.matrix.reference import reference as reference
 from vlmguard.ranks import phase, phases
 
 ZERO = Path(__file__).resolve().parents[2] / "tests" / "kit" / "deepspeed"
+CHECKPOINTED = ("checkpointed", "reentrant")
+"""Tunings that only cells given by name have: all is trained, under gradient checkpointing. The
+oracle has none."""
 
 
 class Script(transformers.Trainer):
@@ -101,6 +104,9 @@ def _arguments(cell: Cell, folder: str) -> Any:
             "state_dict_type": "SHARDED_STATE_DICT",
             "activation_checkpointing": False,
         }
+    if cell.tuning in CHECKPOINTED:
+        more["gradient_checkpointing"] = True
+        more["gradient_checkpointing_kwargs"] = {"use_reentrant": cell.tuning == "reentrant"}
     if cell.order == "between":
         more |= {"eval_strategy": "steps", "eval_steps": 1, "per_device_eval_batch_size": 1}
     return transformers.TrainingArguments(

@@ -37,6 +37,11 @@ WHY = {
     "OpenBMB/MiniCPM-V": "In transformers 4.45 the model that we gave its Trainer names no method for its features (`get_image_features`), so vlmguard makes no blank. Its note before step 1 says so and advises an image in every row. MiniCPM's own model class comes with its weights, and was not run.",
 }
 """What is known of a repository whose run is not right with vlmguard either."""
+OWN = {
+    "2U1/Qwen-VL-Series-Finetune": "Under LoRA with gradient checkpointing a row without an image ends in torch's error \"a leaf Variable that requires grad is being used in an in-place operation\". For such a row its forward adds a dummy image by `inputs_embeds += image_embeds.mean() * 0`. The embeddings are frozen then, and `enable_input_require_grads` makes their output such a leaf. Known from its own forward (`src/train/monkey_patch_forward.py`) on a tiny Qwen3-VL and Qwen2.5-VL in one process, transformers 4.57.6. With all weights trained the same row runs, as in the cell in the table; its LoRA cells were not run.",
+    "OpenBMB/MiniCPM-V": "Its own `training_step` calls its `compute_loss`, and that calls `self.model` and not the model that it is given (`finetune/trainer.py`). Under DDP nothing is averaged then: the ranks train apart, and the run ends as if all were well. Known from its source and a measurement of a Trainer whose step does the same ([VG660](rules/VG660.md), `tools/ledger/injections_gradients.py`): the ranks were 5e-2 apart after three steps. Its DDP cell was not run. ZeRO-2 averages at the parameters, so its cell fails for the reason told above, not for this one.",
+}
+"""What fails in a repository by its own fault, and where that is known from."""
 Record = dict[str, Any]
 
 
@@ -44,7 +49,7 @@ def text() -> str:
     """The page."""
     lines = DATA.read_text("utf-8").splitlines() if DATA.exists() else []
     records = [json.loads(line) for line in lines]
-    parts = [HEAD, *_counts(records), WORDS, *_broken(records), *_table(records), *_refused(records), *_changes(records)]
+    parts = [HEAD, *_counts(records), WORDS, *_broken(records), *_own(records), *_table(records), *_refused(records), *_changes(records)]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -68,6 +73,14 @@ def _broken(records: Sequence[Record]) -> Iterator[str]:
         yield "Why a run is not right with vlmguard:\n"
         yield from (f"- {name}: {WHY.get(name, 'not examined.')}" for name in sorted(names))
         yield ""
+
+
+def _own(records: Sequence[Record]) -> Iterator[str]:
+    """What fails without vlmguard and however the run is set up."""
+    yield "What fails in a repository by its own fault:\n"
+    names = {record["repository"] for record in records}
+    yield from (f"- {name}: {why}" for name, why in OWN.items() if name in names)
+    yield ""
 
 
 def _table(records: Sequence[Record]) -> Iterator[str]:

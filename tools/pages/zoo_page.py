@@ -63,6 +63,7 @@ def _counts(records: Sequence[Record], both: Sequence[Record]) -> Iterator[str]:
     words = [answer(record) for record in both]
     missed = sum(bool(why) for record in both for why in record["held"].values())
     yield f"{told}. **{len(both)} of {len(records)} classes ran a row of text and one with an input: {words.count('proven')} proven, {words.count('refuted')} refuted, {words.count('not tried')} not tried; of those proven, {missed} did not hold on the model itself.** The last table says why the other {len(records) - len(both)} did not run both rows."
+    yield _bar(records, both)
     small = [record["class"] for record in both if record["class"] in SMALLER]
     if small:
         yield f"\nThe towers of {', '.join(small)} are smaller here than any released: vlmguard makes no copy with more than 150 million weights, and leaves a user's model of these classes unobserved."
@@ -79,6 +80,16 @@ def _counts(records: Sequence[Record], both: Sequence[Record]) -> Iterator[str]:
     yield ""
 
 
+def _bar(records: Sequence[Record], both: Sequence[Record]) -> str:
+    """What was asked of the zoo, and what the classes are that did not run both rows."""
+    rest = [record for record in records if not ran(record)]
+    every = sum(record["class"] in NO_TEXT_ROW for record in rest)
+    unmade = sum(record["answer"] == "not made" for record in rest)
+    none = len(rest) - every - unmade
+    share = 100 * len(both) / len(records)
+    return f"\nThe bar was 90 of 113 classes (79.6 %): this transformers has {len(records)}, and {len(both)} of them are {share:.1f} %. Of the other {len(rest)}, {every} want an input in every row, {unmade} could not be made, and for {none} we found no such rows."
+
+
 def _runs() -> Iterator[str]:
     """Two real ranks of a plain Trainer each, beside plain torch."""
     kept = runs.load()
@@ -88,7 +99,9 @@ def _runs() -> Iterator[str]:
     yield f"{len(kept)} cells, each a class, a strategy, whether the towers train, and an order of rows. Each ran in two gloo ranks of a plain Trainer, without vlmguard and with it, with some rows that have no input. The weight updates are compared with those of plain torch. `make zoo-runs` goes on where it was stopped.\n"
     yield "*differ*: in a step one rank has an input and the other text. *phases*: a step in which all ranks have an input, then one in which none has. **unjudged**: the blank was refuted, vlmguard did not know whether ranks would get different rows, so it printed a note and left the run alone. A code with nothing behind it is a note ([all words](glossary.md)).\n"
     yield f"{_ends(kept)}. *Fault*: the run without vlmguard could not be made. {WARNED}\n"
+    yield f"{OMNI}\n"
     yield from _broken(kept)
+    yield from _faults(kept)
     yield "| class | strategy | towers | rows | without | with | updates off | what was done |"
     yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
     for key, told in kept.items():
@@ -124,6 +137,17 @@ WARNED = """Some right runs have a warning of [the ledger](ledger.md). VibeVoice
 """Why the ledger warns of runs that are right."""
 
 
+OMNI = """A class has rows of the first kind of input that it takes, for Qwen-Omni an image; *+audio* behind its name means rows with a sound. *checkpointed* and *reentrant*: all is trained, under gradient checkpointing of that kind. So DDP with audio on some ranks is told: the updates of Qwen2.5-Omni's and Qwen3-Omni's Thinker are those of plain torch, and VG302 stops none of these runs. To stop one is a false alarm: the audio tower gets its gradients."""
+"""Whether VG302 is right to stop Qwen-Omni under DDP."""
+
+
+FAULTS = {
+    "Qwen2_5Omni": "The class as a whole has no forward, so nobody can train it as it is. What is trained is its Thinker, which has cells of its own.",
+    "Qwen3OmniMoe": "As Qwen2_5Omni: the class has no forward, and its Thinker has cells of its own.",
+}
+"""Why the run of a class could not be made."""
+
+
 def _ends(kept: Mapping[str, Mapping[str, Any]]) -> str:
     """Cells by what became of them with vlmguard."""
     ends = Counter((told.get("on") or {"verdict": "fault"})["verdict"] for told in kept.values())
@@ -142,6 +166,15 @@ def _broken(kept: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     if names:
         yield "**broken**: the run is not right with vlmguard either.\n"
         yield from (f"- {each}: {WHY.get(each, 'not examined.')}" for each in sorted(names))
+        yield ""
+
+
+def _faults(kept: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Each class of which a run could not be made, with the reason."""
+    names = {name(key) for key, told in kept.items() if told["off"]["verdict"] == "fault"}
+    if names:
+        yield "**fault**: there is no such run.\n"
+        yield from (f"- {each}: {FAULTS.get(each, 'not examined.')}" for each in sorted(names))
         yield ""
 
 
@@ -191,7 +224,7 @@ def _others(rest: Sequence[Record]) -> Iterator[str]:
     yield "| --- | --- |"
     for record in rest:
         why = record.get("why") or next(
-            (why for why in (record.get("rows") or {}).values() if why), ""
+            (why for why in (record.get("rows") or {}).values() if why), record.get("impossible")
         )
         if record["class"] in NO_TEXT_ROW:
             why = "its forward asks for an image or a sound in every row: no ranks differ"
