@@ -91,7 +91,8 @@ def test_a_processor_that_fails_in_ms_swifts_trial_is_said_once_and_the_run_goes
     (line,) = capsys.readouterr().err.splitlines()
     assert line == (
         "vlmguard: what ms-swift's template runs for a row of text could not be tried on a small "
-        "copy (OSError: preprocessor_config.json is not there): its source is believed"
+        "copy (OSError: preprocessor_config.json is not there): its source is believed, and "
+        "ranks would wait for a tower that it leaves out"
     )
 
 
