@@ -59,7 +59,7 @@ class Blank:
         self._settled = True  # nothing is to be done until the next forward begins
         self._padded = False  # this forward has run a blank
         self._crosses = False  # and its language model reads it
-        self._unwatched = False  # and no layer that does has run yet
+        self._gates: list[torch.Tensor] | None = None  # of the layers that have done so
         self._given = False  # this forward was given embeddings
         self._told: dict[str, Any] = {}  # arguments of this forward
         self._waiting: list[torch.Tensor] = []  # features that wait for the embeddings
@@ -199,7 +199,8 @@ class Blank:
         if tokens is None or sure(cross_attention.given(kwargs)):
             return Did()
         found = self._features(tokens.device, kwargs.get("past_key_values"))
-        self._crosses = self._unwatched = bool(found)
+        self._crosses = bool(found)
+        self._gates = None
         return (
             _call((args, cross_attention.give(kwargs, found[0], len(tokens)))) if found else Did()
         )
@@ -292,17 +293,20 @@ class Blank:
     def _watch(self, kind: str, found: list[torch.Tensor]) -> None:
         no_gradient.watch(self.layout.owner, self._runner.parameters(kind), found)
 
-    def _thrown(self, output: torch.Tensor) -> None:
-        """A layer has read a blank image. Where backward reaches one, it reaches all."""
-        if self._unwatched and not sure(calls.in_backward()):
-            self._unwatched = False
-            contain("gradients of a blank input", self._watch_crossing, output)
+    def _thrown(self, layer: Any, output: torch.Tensor) -> None:
+        if not sure(calls.in_backward()):
+            contain("gradients of a blank input", self._watch_crossing, layer, output)
 
-    def _watch_crossing(self, output: torch.Tensor) -> None:
-        owner = self.layout.owner
-        layers = map(owner.get_submodule, self.layout.crossing)
-        parameters = [each for layer in layers for each in layer.parameters()]
-        no_gradient.watch(owner, parameters, [output])
+    def _watch_crossing(self, layer: Any, output: torch.Tensor) -> None:
+        """A layer has read a blank image. Where backward reaches one, it reaches all."""
+        known = self._gates
+        if known is None:
+            known = self._gates = []
+            owner = self.layout.owner
+            layers = map(owner.get_submodule, self.layout.crossing)
+            parameters = [each for one in layers for each in one.parameters()]
+            no_gradient.watch(owner, parameters, [output], known)
+        known += no_gradient.gates(layer)
 
     def encode(self, device: torch.device | None) -> None:
         """``generate`` has run its encoders, before any forward; its inputs are on ``device``.

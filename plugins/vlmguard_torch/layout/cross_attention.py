@@ -81,14 +81,14 @@ def give(kwargs: dict[str, Any], found: torch.Tensor, rows: int) -> dict[str, An
 
 class ThrowAway:
     """The hooks on a cross-attention layer; ``now`` says whether this forward's image is blank, and
-    ``thrown`` gets what such a layer then returns.
+    ``thrown`` gets the layer and what it then returns.
 
     What arrives is marked, in front of all other hooks: a recomputation makes the same call again,
     and FSDP hands a copy to the layer itself. So is the cache, which keeps what the layer saw.
     """
 
     def __init__(
-        self, now: Callable[[], bool], thrown: Callable[[torch.Tensor], None] = lambda _: None
+        self, now: Callable[[], bool], thrown: Callable[..., None] = lambda *_: None
     ) -> None:
         self.now, self.thrown = now, thrown
 
@@ -113,5 +113,5 @@ class ThrowAway:
         several = isinstance(output, tuple)
         made = list(zero_contribution.tensors(output[:1])) if several else [output]
         out = zero_contribution.add(hidden, made)
-        self.thrown(out)
+        self.thrown(layer, out)
         return Did((out, *output[1:]) if several else out)
