@@ -110,6 +110,8 @@ class Hook:
         except Stop:
             raise
         except Exception as error:
+            if type(error).__name__ == "_StopRecomputationError":
+                raise  # torch's own: a checkpoint has recomputed what it needs
             self.broke(error)
         return None
 

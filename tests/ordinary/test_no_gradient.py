@@ -13,12 +13,18 @@ from tools.ordinary import campaign, draws
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
 
 
-@pytest.mark.parametrize("tuning", ["full", "lora llm"])
-def test_layers_of_cross_attention(tuning: str) -> None:
+@pytest.mark.parametrize(
+    ("tuning", "checkpointing", "features"),
+    [("full", False, ()), ("full", True, ()), ("lora llm", False, ("two trainings",))],
+)
+def test_layers_of_cross_attention(
+    tuning: str, checkpointing: bool, features: tuple[str, ...]
+) -> None:
     """Mllama: they are the language model's own, and run on what the tower makes of the blank."""
     draw = replace(
         draws.draw(31, 2, 9), program="Trainer", model="mllama", strategy="fsdp2", rows="phases",
-        steps=12, batch=1, accumulation=4, tuning=tuning, checkpointing=False, features=(),
+        steps=12, batch=1, accumulation=4, tuning=tuning,
+        checkpointing=checkpointing, features=features,
     )  # fmt: skip
     with campaign.working() as workers, turn():
         told = campaign.measure(workers, draw)

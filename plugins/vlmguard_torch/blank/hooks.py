@@ -59,7 +59,7 @@ class Blank:
         self._settled = True  # nothing is to be done until the next forward begins
         self._padded = False  # this forward has run a blank
         self._crosses = False  # and its language model reads it
-        self._gates: list[torch.Tensor] | None = None  # of the layers that have done so
+        self._moved: list[torch.Tensor] = []  # whether layers that do change anything
         self._given = False  # this forward was given embeddings
         self._told: dict[str, Any] = {}  # arguments of this forward
         self._waiting: list[torch.Tensor] = []  # features that wait for the embeddings
@@ -194,13 +194,12 @@ class Blank:
 
     def _cross(self, args: Any, kwargs: Any) -> Did:
         """The same, of a language model that reads images through layers of its own."""
-        self._settled = True
+        self._settled, self._moved = True, []
         tokens = cross_attention.tokens(kwargs)
         if tokens is None or sure(cross_attention.given(kwargs)):
             return Did()
         found = self._features(tokens.device, kwargs.get("past_key_values"))
         self._crosses = bool(found)
-        self._gates = None
         return (
             _call((args, cross_attention.give(kwargs, found[0], len(tokens)))) if found else Did()
         )
@@ -291,22 +290,23 @@ class Blank:
         return found
 
     def _watch(self, kind: str, found: list[torch.Tensor]) -> None:
-        no_gradient.watch(self.layout.owner, self._runner.parameters(kind), found)
+        parameters = self._runner.parameters(kind)
+        no_gradient.watch(self.layout.owner, parameters, found, self._moved)
 
-    def _thrown(self, layer: Any, output: torch.Tensor) -> None:
+    def _thrown(self, *given: torch.Tensor) -> None:
         if not sure(calls.in_backward()):
-            contain("gradients of a blank input", self._watch_crossing, layer, output)
+            contain("gradients of a blank input", self._watch_crossing, *given)
 
-    def _watch_crossing(self, layer: Any, output: torch.Tensor) -> None:
+    def _watch_crossing(
+        self, hidden: torch.Tensor, own: torch.Tensor, output: torch.Tensor
+    ) -> None:
         """A layer has read a blank image. Where backward reaches one, it reaches all."""
-        known = self._gates
-        if known is None:
-            known = self._gates = []
+        if not self._moved:
             owner = self.layout.owner
             layers = map(owner.get_submodule, self.layout.crossing)
             parameters = [each for one in layers for each in one.parameters()]
-            no_gradient.watch(owner, parameters, [output], known)
-        known += no_gradient.gates(layer)
+            no_gradient.watch(owner, parameters, [output], self._moved)
+        self._moved.append((own.detach() != hidden.detach()).any())
 
     def encode(self, device: torch.device | None) -> None:
         """``generate`` has run its encoders, before any forward; its inputs are on ``device``.

@@ -20,25 +20,18 @@ from vlmguard_torch import calls
 from vlmguard_torch.layout import fsdp2
 
 
-def gates(layer: Any) -> list[torch.Tensor]:
-    """The numbers that a layer's results are multiplied by, as they are while it is gathered."""
-    scalars = [each.detach() for each in layer.parameters() if each.numel() == 1]
-    if any(hasattr(each, "_local_tensor") for each in scalars):
-        return [torch.zeros(1, device=scalars[0].device)]  # split: not known
-    return [each.reshape(1).clone() for each in scalars]
-
-
 def watch(
     owner: Any,
     parameters: Iterable[Any],
     features: Sequence[torch.Tensor],
-    gates: Sequence[torch.Tensor] = (),
+    moved: Sequence[torch.Tensor] = (),
 ) -> None:
     """A blank input has run in a forward, and ``features`` of it lead to ``parameters``.
 
     Where one of these has a gradient already, of zeros perhaps, it is the user's to keep. So it is
-    while one of ``gates``, all of them known by the backward, is zero: of what an image leaves,
-    a rank may then hold zeros alone and another rank not.
+    if ``moved``, of which all is known by the backward, holds truth values and none is true: a new
+    Mllama's gates are zero and let nothing through. Of what an image leaves, one rank may then hold
+    zeros alone and another not.
     """
     reached = [each for each in features if each.requires_grad]
     if not reached or not torch.is_grad_enabled() or calls.is_compiling():
@@ -52,29 +45,28 @@ def watch(
     def arrived(gradient: Any) -> None:
         if not queued:
             queued.append(True)
-            contain("gradients of a blank input", _behind_fsdp, shards, gates)
+            contain("gradients of a blank input", _behind_fsdp, shards, moved)
 
     for each in reached:
         each.register_hook(arrived)
 
 
-def _behind_fsdp(shards: Sequence[Any], gates: Sequence[torch.Tensor]) -> None:
+def _behind_fsdp(shards: Sequence[Any], moved: Sequence[torch.Tensor]) -> None:
     """At the backward's end. FSDP2's own call, which reduces, was queued when it began."""
     engine = torch.autograd.Variable._execution_engine  # type: ignore[attr-defined]
     engine.queue_callback(
-        functools.partial(contain, "gradients of a blank input", _take_back, shards, gates)
+        functools.partial(contain, "gradients of a blank input", _take_back, shards, moved)
     )
 
 
-def _take_back(shards: Sequence[Any], gates: Sequence[torch.Tensor]) -> None:
+def _take_back(shards: Sequence[Any], moved: Sequence[torch.Tensor]) -> None:
     """If all that came of it is zeros. In accumulation there may be none yet."""
     gradients = [each.grad for each in shards if each.grad is not None]
     parts = [getattr(each, "_local_tensor", each) for each in gradients]
     filled = [each for each in parts if each.numel()]
-    kept = [(torch.stack(torch._foreach_norm(filled, float("inf"))) != 0).any()] if filled else []
-    if gates:
-        kept.append((torch.cat(list(gates)) == 0).any())
-    if kept and bool(torch.stack(kept).any()):
+    if filled and bool((torch.stack(torch._foreach_norm(filled, float("inf"))) != 0).any()):
+        return
+    if moved and not bool(torch.stack(list(moved)).any()):  # may lie elsewhere than gradients do
         return
     for each in shards:
         each.grad = None

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from vlmguard_torch import zero_contribution
 from vlmguard_torch.calls import Did, sure
@@ -81,25 +82,31 @@ def give(kwargs: dict[str, Any], found: torch.Tensor, rows: int) -> dict[str, An
 
 class ThrowAway:
     """The hooks on a cross-attention layer; ``now`` says whether this forward's image is blank, and
-    ``thrown`` gets the layer and what it then returns.
+    ``thrown`` gets such a layer's input, its own output, and the one that takes its place.
 
     What arrives is marked, in front of all other hooks: a recomputation makes the same call again,
-    and FSDP hands a copy to the layer itself. So is the cache, which keeps what the layer saw.
+    and FSDP hands a copy to the layer itself. So is the cache, which keeps what the layer saw. The
+    mark is on the memory: reentrant checkpointing recomputes from tensors that share it.
     """
 
     def __init__(
         self, now: Callable[[], bool], thrown: Callable[..., None] = lambda *_: None
     ) -> None:
         self.now, self.thrown = now, thrown
+        self._blanks: set[StorageWeakRef] = set()
 
     def before(self, layer: Any, args: Any, kwargs: dict[str, Any]) -> Did:
         """Mark, or read the mark."""
         states, cache = kwargs.get(_STATES), kwargs.get("past_key_values")
         if states is None and len(args) > 1:  # checkpointed, before transformers 4.52
             states = args[1]
-        if states is not None and sure(self.now()):
-            setattr(states, _MARK, True)
-        blank = getattr(states if states is not None else cache, _MARK, False)
+        if states is None:
+            blank = getattr(cache, _MARK, False)
+        else:
+            memory = StorageWeakRef(states.untyped_storage())
+            if sure(self.now()):
+                self._blanks = {each for each in self._blanks if not each.expired()} | {memory}
+            blank = memory in self._blanks
         if blank and cache is not None:
             setattr(cache, _MARK, True)
         layer.__dict__[_MARK] = blank
@@ -113,5 +120,5 @@ class ThrowAway:
         several = isinstance(output, tuple)
         made = list(zero_contribution.tensors(output[:1])) if several else [output]
         out = zero_contribution.add(hidden, made)
-        self.thrown(layer, out)
+        self.thrown(hidden, made[0], out)
         return Did((out, *output[1:]) if several else out)
