@@ -209,9 +209,9 @@ CONTRADICTIONS: tuple[tuple[str, Rule], ...] = (
      lambda d: d.strategy == "ddp" and d.tuning in ("staged", "alternating")),
     ("two forwards before one backward: DDP with unused parameters or checkpointing refuses",
      lambda d: d.strategy == "ddp" and d.has("text replay") and (d.checkpointing or varied(d))),
-    ("DDP adds up what ranks keep in .grad: what is taken away before the last micro-batch is "
-     "never averaged",
-     lambda d: d.strategy == "ddp" and d.has("gradients given back")),
+    ("DDP and ZeRO-1 average what ranks keep in .grad: what is taken away before the last "
+     "micro-batch never is (VG640)",
+     lambda d: d.strategy in ("ddp", "zero1") and d.has("gradients given back")),
     ("LBFGS steps by itself: no accumulation of accelerate's, no second optimizer",
      lambda d: d.has("LBFGS") and (d.accumulation > 1 or d.own or d.program != "loop"
      or d.has("SAM", "dropped gradients", "gradients given back", "save and resume"))),
