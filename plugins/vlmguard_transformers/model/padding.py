@@ -48,9 +48,6 @@ def install(read: Reading, transaction: Transaction) -> None:
     assert state is not None
     partitioned = read.strategy in PARTITIONED
     found = read.profile.models(read.trainer) if partitioned else [read.trainer.model]
-    if hf.compiles(read.trainer):
-        import torch._dynamo  # noqa: F401 - hooks that are made now are told to it
-
     handles = state.kept.setdefault(_KEY, [])
     wanted = state.kept.get("blank kinds")
     in_training = state.kept.get("blank in training", True)
