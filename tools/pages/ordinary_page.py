@@ -127,9 +127,14 @@ def _drawn(lines: Sequence[Line]) -> Iterator[str]:
     yield "| --- | --- |"
     draws = [line["draw"] for line in lines]
     for factor in ("program", "model", "strategy", "rows", "accumulation", "tuning"):
-        yield _row(factor, Counter(str(draw[factor]) for draw in draws))
+        yield _row(factor, Counter(_value(draw, factor) for draw in draws))
     yield _row("besides", Counter(one for draw in draws for one in draw["features"]))
     yield ""
+
+
+def _value(draw: Line, factor: str) -> str:
+    gemini = factor == "strategy" and draw["program"] == "gemini"  # recorded as ddp
+    return "gemini" if gemini else str(draw[factor])
 
 
 def _row(name: str, counted: Counter[str]) -> str:
@@ -179,7 +184,7 @@ def _measured(lines: Sequence[Line]) -> str:
 def _mended() -> Iterator[str]:
     """What was once done to healthy runs, run again by hand before and after."""
     yield "\n## Harm that was found\n"
-    yield 'Each was run by hand on tiny models before it was mended and after, and once without vlmguard; "in its test": only that test was run. "As without": the same bits in all weights. Where a test is named, it tries the same cause.'
+    yield 'Most were run by hand on tiny models before they were mended and after, and once without vlmguard. "Not run": it was not run before; "in its test": only that test was run. "As without": the same bits in all weights. Where a test is named, it tries the same cause.'
     yield ""
     yield "| run | before | now | test |"
     yield "| --- | --- | --- | --- |"

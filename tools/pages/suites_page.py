@@ -83,7 +83,7 @@ def _differing(tests: Sequence[Line]) -> Iterator[str]:
     if not found:
         yield "None.\n"
         return
-    yield "*flaky*: when it was repeated, one side alone ended in different ways, or both sides were alike. After the steps stands a digest of all weights.\n"
+    yield "*flaky*: the sides differed at first. When the test was repeated, the same side ended in different ways, or both sides ended alike. The word after the steps is a digest of all weights.\n"
     yield "| test | off | on | repeated |"
     yield "| --- | --- | --- | --- |"
     for line in found[:SHOWN]:

@@ -25,7 +25,7 @@ For every class of transformers that generates and has a tower we made a tiny mo
 | answer | meaning |
 | --- | --- |
 | **proven** | with the blank, loss and gradients of the text row are the same bit for bit; the blank runs the modules that a real input runs, in that order, and reaches the same parameters |
-| **refuted** | the blank was run, and one of these conditions does not hold; the table says which |
+| **refuted** | no blank could be made, the row failed with it, or one of these conditions does not hold; the table says which |
 | **not tried** | the blank was not run: no row with a real input could be made, or the time for observing was over |
 
 If the blank is proven, it is put into the tiny model itself and tried again. Under "Every class" *image+video* is the trial of both blanks together, and "video not tried" names a kind that could not be tried.
@@ -87,7 +87,7 @@ def _bar(records: Sequence[Record], both: Sequence[Record]) -> str:
     unmade = sum(record["answer"] == "not made" for record in rest)
     none = len(rest) - every - unmade
     share = 100 * len(both) / len(records)
-    return f"\nThe bar was 90 of 113 classes (79.6 %): this transformers has {len(records)}, and {len(both)} of them are {share:.1f} %. Of the other {len(rest)}, {every} want an input in every row, {unmade} could not be made, and for {none} we found no such rows."
+    return f"\nThe goal was that 90 of 113 classes run both rows (79.6 %): this transformers has {len(records)}, and {len(both)} of them are {share:.1f} %. Of the other {len(rest)}, {every} want an input in every row, {unmade} could not be made, and for {none} we found no such rows."
 
 
 def _runs() -> Iterator[str]:
@@ -97,7 +97,7 @@ def _runs() -> Iterator[str]:
         return
     yield "## Real runs\n"
     yield f"{len(kept)} cells, each a class, a strategy, whether the towers train, and an order of rows. Each ran in two gloo ranks of a plain Trainer, without vlmguard and with it, with some rows that have no input. The weight updates are compared with those of plain torch. `make zoo-runs` goes on where it was stopped.\n"
-    yield "*differ*: in a step one rank has an input and the other text. *phases*: a step in which all ranks have an input, then one in which none has. **unjudged**: the blank was refuted, vlmguard did not know whether ranks would get different rows, so it printed a note and left the run alone. A code with nothing behind it is a note ([all words](glossary.md)).\n"
+    yield "*differ*: in a step one rank has an input and the other text. *phases*: a step in which all ranks have an input, then one in which none has. **unjudged**: the blank was refuted, vlmguard did not know whether ranks would get different rows, so it printed a note and added no blank; other rules may still change the run. A code with nothing behind it is a note ([all words](glossary.md)).\n"
     yield f"{_ends(kept)}. *Fault*: the run without vlmguard could not be made. {WARNED}\n"
     yield f"{OMNI}\n"
     yield from _broken(kept)
@@ -123,7 +123,7 @@ def _runs() -> Iterator[str]:
 
 
 WHY = {
-    "Ovis2": "The row has an image and none of the tokens that Ovis2's own processor puts round one. So the blank has a backward of these tokens' features, and the row has none. Rows with such tokens were not tried.",
+    "Ovis2": "Our row lacks the tokens that Ovis2's own processor puts before and after an image. The blank sends a gradient through the features of these tokens, and our row does not, so the ranks differ. Rows with such tokens were not tried.",
     "Qwen3_5Moe": "The run with vlmguard is the same as the one without, bit for bit. Both differ from plain torch by up to 0.3 %. Rounding alone does as much here: plain torch from weights that are one rounding step off differs from plain torch by 0.3 % to 3.7 % (`python -m tools.zoo.rounding`).",
     "VibeVoice": "The run ends in the same error without vlmguard. Two parameters of VibeVoice are a single number each, and DeepSpeed looks at every parameter as bytes when it sends it, which torch refuses for a single number.",
     "T5Gemma2": "The run ends in the same error without vlmguard. Encoder and decoder share their embeddings, and FSDP2 as the Trainer sets it up refuses a parameter of two groups.",
@@ -137,7 +137,7 @@ WARNED = """Some right runs have a warning of [the ledger](ledger.md). VibeVoice
 """Why the ledger warns of runs that are right."""
 
 
-OMNI = """A class has rows of the first kind of input that it takes, for Qwen-Omni an image; *+audio* behind its name means rows with a sound. *checkpointed* and *reentrant*: all is trained, under gradient checkpointing of that kind. So DDP with audio on some ranks is told: the updates of Qwen2.5-Omni's and Qwen3-Omni's Thinker are those of plain torch, and VG302 stops none of these runs. To stop one is a false alarm: the audio tower gets its gradients."""
+OMNI = """A class has rows of the first kind of input that it takes, for Qwen-Omni an image; *+audio* behind its name means rows with a sound. *checkpointed* and *reentrant*: all is trained, under gradient checkpointing of that kind. These cells answer a question about DDP when only some ranks have audio: the updates of Qwen2.5-Omni's and Qwen3-Omni's Thinker are those of plain torch, and VG302 stops none of these runs. A stop would be a false alarm: the audio tower gets its gradients."""
 """Whether VG302 is right to stop Qwen-Omni under DDP."""
 
 
