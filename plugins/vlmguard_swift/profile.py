@@ -115,8 +115,8 @@ class Swift(Profile):
         except Exception as error:
             report.line(
                 "what ms-swift's template runs for a row of text could not be tried on a small "
-                f"copy ({type(error).__name__}: {error}): its source is "
-                "believed, and ranks would wait for a tower that it leaves out"
+                f"copy ({type(error).__name__}: {error}): its source is believed, "
+                "and ranks would wait for a tower that it leaves out"
             )
             return frozenset()
 

@@ -97,7 +97,7 @@ class Hook:
         broke: Callable[[Exception], None],
         traced: bool = True,
     ) -> None:
-        self.method, self.broke, self.traced = _whole(method), broke, traced
+        self.method, self.broke, self.traced = _untraced(method), broke, traced
 
     def __call__(self, *given: Any) -> Any:
         if not self.traced and is_compiling():
@@ -119,9 +119,10 @@ class Hook:
         return NO_HOOK
 
 
-def _whole(method: Callable[..., Did]) -> Callable[..., Did]:
+def _untraced(method: Callable[..., Did]) -> Callable[..., Did]:
     """``method``, which a compiler leaves out: one graph break, and no frame of its own."""
-    return torch.compiler.disable(method) if "torch._dynamo" in sys.modules else method
+    disable = getattr(sys.modules.get("torch._dynamo"), "disable", None)  # there since torch 2.0
+    return method if disable is None else disable(method)  # type: ignore[no-any-return]
 
 
 NO_HOOK = (getattr, (contextlib.nullcontext(), "__exit__"))

@@ -72,7 +72,7 @@ def _as_words(flags: dict[str, Any]) -> list[str]:
 
 
 def _flags(draw: Draw) -> list[str]:
-    found = [word for key, value in _steps(draw).items() for word in (f"--{key}", value)]
+    found = _as_words(_steps(draw))
     if draw.checkpointing:
         found += ["--gradient_checkpointing_kwargs", '{"use_reentrant": false}']
     return found
@@ -151,7 +151,7 @@ def _swift(draw: Draw, verb: str) -> dict[str, Any]:
 
 def _flagembedding(draw: Draw) -> dict[str, Any]:
     module = list(launch.MODULES)[draw.number % len(launch.MODULES)]
-    flags = [word for key, value in _steps(draw).items() for word in (f"--{key}", value)]
+    flags = _as_words(_steps(draw))
     if draw.checkpointing:
         flags += ["--gradient_checkpointing_kwargs", '{"use_reentrant": false}']
     if draw.strategy.startswith("zero"):

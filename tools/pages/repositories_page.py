@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tools.pages import reasons
 from tools.repositories.inside.named import CHANGES
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -69,10 +70,7 @@ def _kind(verdict: str) -> str:
 def _broken(records: Sequence[Record]) -> Iterator[str]:
     """Each repository that has a run which is not right with vlmguard, with what is known of it."""
     names = {record["repository"] for record in records if "with it" in record["verdict"]}
-    if names:
-        yield "Why a run is not right with vlmguard:\n"
-        yield from (f"- {name}: {WHY.get(name, 'not examined.')}" for name in sorted(names))
-        yield ""
+    yield from reasons("Why a run is not right with vlmguard:", names, WHY)
 
 
 def _own(records: Sequence[Record]) -> Iterator[str]:

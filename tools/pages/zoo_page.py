@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tools.pages import reasons
 from tools.zoo import runs
 from tools.zoo.campaign import ran
 from tools.zoo.configs import NO_TEXT_ROW, SMALLER
@@ -163,19 +164,13 @@ def _broken(kept: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Each class that has a broken cell, with what is known of it."""
     sides = {key: told.get("on") or {} for key, told in kept.items()}
     names = {name(key) for key, on in sides.items() if on.get("verdict") == "broken"}
-    if names:
-        yield "**broken**: the run is not right with vlmguard either.\n"
-        yield from (f"- {each}: {WHY.get(each, 'not examined.')}" for each in sorted(names))
-        yield ""
+    yield from reasons("**broken**: the run is not right with vlmguard either.", names, WHY)
 
 
 def _faults(kept: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Each class of which a run could not be made, with the reason."""
     names = {name(key) for key, told in kept.items() if told["off"]["verdict"] == "fault"}
-    if names:
-        yield "**fault**: there is no such run.\n"
-        yield from (f"- {each}: {FAULTS.get(each, 'not examined.')}" for each in sorted(names))
-        yield ""
+    yield from reasons("**fault**: there is no such run.", names, FAULTS)
 
 
 def _table(both: Sequence[Record]) -> Iterator[str]:

@@ -59,7 +59,9 @@ class Blank:
         self._settled = True  # nothing is to be done until the next forward begins
         self._padded = False  # this forward has run a blank
         self._crosses = False  # and its language model reads it
-        self._moved: list[torch.Tensor] = []  # whether layers that do change anything
+        self._first_crossing = False  # and no layer that does has run yet
+        self._watched = False  # gradients of this forward's blanks are
+        self._moved: list[torch.Tensor] = []  # then, whether such layers change anything
         self._given = False  # this forward was given embeddings
         self._told: dict[str, Any] = {}  # arguments of this forward
         self._waiting: list[torch.Tensor] = []  # features that wait for the embeddings
@@ -194,7 +196,8 @@ class Blank:
 
     def _cross(self, args: Any, kwargs: Any) -> Did:
         """The same, of a language model that reads images through layers of its own."""
-        self._settled, self._moved = True, []
+        self._settled = self._first_crossing = True
+        self._watched, self._moved = False, []
         tokens = cross_attention.tokens(kwargs)
         if tokens is None or sure(cross_attention.given(kwargs)):
             return Did()
@@ -291,7 +294,7 @@ class Blank:
 
     def _watch(self, kind: str, found: list[torch.Tensor]) -> None:
         parameters = self._runner.parameters(kind)
-        no_gradient.watch(self.layout.owner, parameters, found, self._moved)
+        self._watched |= no_gradient.watch(self.layout.owner, parameters, found, self._moved)
 
     def _thrown(self, *given: torch.Tensor) -> None:
         if not sure(calls.in_backward()):
@@ -301,12 +304,14 @@ class Blank:
         self, hidden: torch.Tensor, own: torch.Tensor, output: torch.Tensor
     ) -> None:
         """A layer has read a blank image. Where backward reaches one, it reaches all."""
-        if not self._moved:
+        if self._first_crossing:
+            self._first_crossing = False
             owner = self.layout.owner
             layers = map(owner.get_submodule, self.layout.crossing)
             parameters = [each for one in layers for each in one.parameters()]
-            no_gradient.watch(owner, parameters, [output], self._moved)
-        self._moved.append((own.detach() != hidden.detach()).any())
+            self._watched |= no_gradient.watch(owner, parameters, [output], self._moved)
+        if self._watched:
+            self._moved.append((own.detach() != hidden.detach()).any())
 
     def encode(self, device: torch.device | None) -> None:
         """``generate`` has run its encoders, before any forward; its inputs are on ``device``.

@@ -25,8 +25,9 @@ def watch(
     parameters: Iterable[Any],
     features: Sequence[torch.Tensor],
     moved: Sequence[torch.Tensor] = (),
-) -> None:
-    """A blank input has run in a forward, and ``features`` of it lead to ``parameters``.
+) -> bool:
+    """A blank input has run in a forward, and ``features`` of it lead to ``parameters``. Returns
+    whether their gradients may be taken back.
 
     Where one of these has a gradient already, of zeros perhaps, it is the user's to keep. So it is
     if ``moved``, of which all is known by the backward, holds truth values and none is true: a new
@@ -35,11 +36,11 @@ def watch(
     """
     reached = [each for each in features if each.requires_grad]
     if not reached or not torch.is_grad_enabled() or calls.is_compiling():
-        return
+        return False
     known = fsdp2.by_parameter(owner)
     shards = [known[id(p)].sharded_param for p in parameters if p.requires_grad and id(p) in known]
     if not shards or any(each.grad is not None for each in shards):
-        return
+        return False
     queued: list[bool] = []
 
     def arrived(gradient: Any) -> None:
@@ -49,6 +50,7 @@ def watch(
 
     for each in reached:
         each.register_hook(arrived)
+    return True
 
 
 def _behind_fsdp(shards: Sequence[Any], moved: Sequence[torch.Tensor]) -> None:

@@ -90,7 +90,9 @@ class ThrowAway:
     """
 
     def __init__(
-        self, now: Callable[[], bool], thrown: Callable[..., None] = lambda *_: None
+        self,
+        now: Callable[[], bool],
+        thrown: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None],
     ) -> None:
         self.now, self.thrown = now, thrown
         self._blanks: set[StorageWeakRef] = set()

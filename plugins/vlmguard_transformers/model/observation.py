@@ -289,10 +289,11 @@ def _users(model: Any, paths: Iterable[str]) -> bool:
 def _published(kind: type) -> bool:
     """Whether it is a class of transformers, with its own forward or a framework's in its place.
     None of them runs a tower under ``no_grad``: that was put around it."""
-    forward = getattr(kind.forward, "__globals__", {})  # type: ignore[attr-defined]
-    home = forward.get("__name__", kind.__module__)
-    first = kind.__module__.partition(".")[0], home.partition(".")[0]
-    return first[0] == "transformers" and first[1] in (*hf.FRAMEWORKS, "liger_kernel")
+    around = getattr(kind.forward, "__globals__", {})  # type: ignore[attr-defined]
+    home = around.get("__name__", kind.__module__)
+    if kind.__module__.partition(".")[0] != "transformers":
+        return False
+    return home.partition(".")[0] in (*hf.FRAMEWORKS, "liger_kernel")
 
 
 def _declared(read: Reading, provenance: dict[str, Provenance]) -> tuple[str, ...]:
