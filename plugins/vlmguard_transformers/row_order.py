@@ -1,12 +1,13 @@
 """Whether all ranks may have rows of the same kind in each step: then none waits for another.
 
 A random sampler gives them different ones sooner or later. Rows in the order of the data set may be
-sorted so that they never do, and a sampler of the user's own may see to it, as LLaVA's does.
+sorted so that they never do, and a sampler of the user's own may see to it, as LLaVA's does. In
+GRPO all ranks may answer one prompt at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from vlmguard_transformers import trainer as hf
@@ -26,7 +27,9 @@ def may_be_alike(trainer: Any) -> bool:
     if not all(_known(maker) for maker in makers if maker is not None):
         return True
     args = trainer.args
-    if getattr(args, "train_sampling_strategy", "random") != "sequential":
+    if getattr(args, "num_generations", None):
+        return _one_prompt(trainer)
+    if not _in_order(trainer):
         return False
     config = getattr(args, "accelerator_config", None)
     if getattr(config, "split_batches", False) or getattr(config, "dispatch_batches", False):
@@ -35,7 +38,43 @@ def may_be_alike(trainer: Any) -> bool:
     kinds = columns.in_order(data) if columns.columns(data) else peek.in_order(trainer, data)
     drops = bool(getattr(args, "dataloader_drop_last", False))
     batch = args.per_device_train_batch_size
-    return kinds is None or alike(kinds, args.world_size, batch, drops)
+    if kinds is None:
+        return True
+    split = alike_by_turns if hasattr(args, "train_dataloader_shuffle") else alike
+    return split(kinds, args.world_size, batch, drops)
+
+
+def _in_order(trainer: Any) -> bool:
+    """Whether rows come in the order of the data set: a setting of transformers, of ms-swift or of
+    LLaMA-Factory."""
+    args, more = trainer.args, getattr(trainer, "finetuning_args", None)
+    return (
+        getattr(args, "train_sampling_strategy", "random") == "sequential"
+        or not getattr(args, "train_dataloader_shuffle", True)
+        or bool(getattr(more, "disable_shuffling", False))
+    )
+
+
+def _one_prompt(trainer: Any) -> bool:
+    """GRPO: whether what all ranks generate at a time may answer one prompt, or the prompts come in
+    the order of the data set."""
+    args = trainer.args
+    whole = args.per_device_train_batch_size * args.world_size
+    whole = getattr(args, "generation_batch_size", None) or whole
+    return bool(args.num_generations >= whole) or not getattr(trainer, "shuffle_dataset", True)
+
+
+def alike_by_turns(kinds: Sequence[str], world: int, batch: int, drops: bool) -> bool:
+    """As `alike`, as ms-swift shards rows: they go to the ranks by turns, and those that are left
+    over are dropped. ``drops``: whether an incomplete last micro-batch is dropped as well."""
+    each = len(kinds) // world
+    each -= each % batch if drops else 0
+    for first in range(0, each, batch):
+        rows = range(first, min(first + batch, each))
+        parts = ([kinds[row * world + rank] for row in rows] for rank in range(world))
+        if _differ(parts):
+            return False
+    return True
 
 
 def alike(kinds: Sequence[str], world: int, batch: int, drops: bool) -> bool:
@@ -51,10 +90,13 @@ def alike(kinds: Sequence[str], world: int, batch: int, drops: bool) -> bool:
     left = len(kinds) % step
     whole = list(kinds[: len(kinds) - left]) if drops else [*kinds, *kinds[: -len(kinds) % step]]
     for first in range(0, len(whole), step):
-        parts = (whole[at : at + batch] for at in range(first, first + step, batch))
-        if len({frozenset().union(*map(senses, part)) for part in parts}) > 1:
+        if _differ(whole[at : at + batch] for at in range(first, first + step, batch)):
             return False
     return True
+
+
+def _differ(parts: Iterable[Sequence[str]]) -> bool:
+    return len({frozenset().union(*map(senses, part)) for part in parts}) > 1
 
 
 def _known(maker: Any) -> bool:

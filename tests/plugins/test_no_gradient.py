@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 from vlmguard_torch import calls
 from vlmguard_torch.blank import no_gradient
-from vlmguard_torch.layout import cross_attention
+from vlmguard_torch.layout import cross_attention, fsdp2
 
 
 @pytest.mark.parametrize(
@@ -28,8 +30,29 @@ def test_zeros_are_taken_back_but_behind_closed_gates(gradients, moved, kept):
         shard.grad = torch.full_like(shard, value)
     empty = torch.zeros(0, requires_grad=True)
     empty.grad = torch.zeros(0)
-    no_gradient._take_back([*shards, empty], [torch.tensor(each) for each in moved])
+    no_gradient._take_back(
+        [held(each) for each in (*shards, empty)], [torch.tensor(each) for each in moved]
+    )
     assert [each.grad is not None for each in (*shards, empty)] == [kept] * (len(shards) + 1)
+
+
+def held(shard, **more):
+    """FSDP2's object for a parameter, as `fsdp2` reads it."""
+    return SimpleNamespace(sharded_param=shard, unsharded_accumulated_grad=None, **more)
+
+
+@pytest.mark.parametrize("place", ["summed", "whole"])
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_zeros_that_are_not_reduced_yet_are_taken_back(place, value):
+    """Under accumulation, of reductions in the gradients' dtype and in another."""
+    whole = torch.zeros(2, requires_grad=True)
+    one = held(torch.zeros(1), _unsharded_param=whole)
+    if place == "whole":
+        whole.grad = torch.full_like(whole, value)
+    else:
+        one.unsharded_accumulated_grad = torch.full((2,), value)
+    no_gradient._take_back([one, held(torch.zeros(1))], [])
+    assert bool(fsdp2.gradients(one)) is bool(value)
 
 
 def test_a_recomputation_knows_the_blank_by_its_memory():

@@ -45,6 +45,23 @@ def test_the_rows_of_an_incomplete_step_may_be_dropped():
     assert not row_order.alike([*IMAGE * 2, *TEXT, *IMAGE, *TEXT], 2, 1, drops=True)
 
 
+@pytest.mark.parametrize(
+    ("kinds", "world", "batch", "drops", "alike"),
+    [
+        ([*IMAGE * 2, *TEXT * 2], 2, 1, False, True),
+        ([*IMAGE, *TEXT, *TEXT, *IMAGE], 2, 2, False, True),  # 0 and 2, 1 and 3: each has one
+        ([*IMAGE, *TEXT, *IMAGE, *TEXT], 2, 2, False, False),
+        ([*IMAGE * 2, *TEXT], 2, 1, False, True),  # the last row is left over
+        ([*IMAGE * 4, *IMAGE, *TEXT], 2, 2, False, False),
+        ([*IMAGE * 4, *IMAGE, *TEXT], 2, 2, True, True),
+        ([], 2, 1, False, True),
+    ],
+)
+def test_rows_by_turns(kinds, world, batch, drops, alike):
+    """What tests/frameworks/swift/test_swift_rows.py takes from ms-swift's own sampler."""
+    assert row_order.alike_by_turns(kinds, world, batch, drops) is alike
+
+
 def trainer(kinds, order="sequential", **more):
     """A Trainer's stand-in, whose class is made as one of transformers'."""
     kind = type("Trainer", (SimpleNamespace,), {"__module__": "transformers.trainer"})
@@ -77,6 +94,32 @@ def test_columns_are_read_where_there_are_some(monkeypatch, kinds, alike):
     monkeypatch.setattr(columns, "columns", lambda dataset: ["images"])
     monkeypatch.setattr(columns, "in_order", lambda dataset: kinds)
     assert row_order.may_be_alike(trainer([])) is alike
+
+
+@pytest.mark.parametrize(("kinds", "alike"), [(PHASES, True), (["image", "text"], False)])
+@pytest.mark.parametrize("of", ["ms-swift", "LLaMA-Factory"])
+def test_other_settings_of_the_order(kinds, alike, of):
+    one, ordered = trainer(kinds, "random"), trainer(kinds, "random")
+    if of == "ms-swift":
+        one.args.train_dataloader_shuffle = True
+        ordered.args.train_dataloader_shuffle = False
+    else:
+        one.finetuning_args = SimpleNamespace(disable_shuffling=False)
+        ordered.finetuning_args = SimpleNamespace(disable_shuffling=True)
+    assert not row_order.may_be_alike(one), "at random"
+    assert row_order.may_be_alike(ordered) is alike
+
+
+@pytest.mark.parametrize(
+    ("generations", "whole", "shuffled", "alike"),
+    [(2, None, True, True), (1, None, True, False), (4, 4, True, True), (4, 8, True, False),
+     (4, 8, False, True)],
+)  # fmt: skip
+def test_all_ranks_may_answer_one_prompt(generations, whole, shuffled, alike):
+    one = trainer(["image", "text"], "random")
+    one.args.num_generations, one.args.generation_batch_size = generations, whole
+    one.shuffle_dataset = shuffled
+    assert row_order.may_be_alike(one) is alike
 
 
 @pytest.mark.parametrize("name", row_order._MAKERS)

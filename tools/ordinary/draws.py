@@ -33,7 +33,7 @@ ROWS = {
     "image": 2, "rare text": 5, "many texts": 2, "rare video": 2, "rare pairs": 1, "mixture": 3,
     "phases": 1, "text": 1,
 }  # fmt: skip
-"""How the kinds of rows are drawn: see `KINDS`."""
+"""How the kinds of rows are drawn: see `KINDS`, where some more are for tests."""
 KINDS: Mapping[str, Mapping[str, float]] = {
     "image": {"image": 1},
     "text": {"text": 1},
@@ -44,6 +44,7 @@ KINDS: Mapping[str, Mapping[str, float]] = {
     "mixture": {"image": 0.6, "text": 0.15, "video": 0.1, "two": 0.1, "no target": 0.05},
     "phases": {"image": 0.6, "text": 0.4},
     "dummy pixels": {"image": 0.4, "dummy": 0.6},
+    "phases, some without target": {"image": 0.4, "no target": 0.3, "text": 0.3},
 }
 TUNINGS = {"full": 5, "lora": 3, "lora llm": 2, "frozen tower": 3, "frozen llm": 2, "staged": 2,
            "alternating": 2}  # fmt: skip

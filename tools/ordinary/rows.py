@@ -21,18 +21,24 @@ def plan(draw: Draw, micros: int) -> list[str]:
     """Kinds as a sequential sampler hands rows out: micro-batch by micro-batch, rank by rank.
 
     micros: micro-batches of one rank. Under strategies in which ranks gather a tower together, all
-    ranks have the same kind at a time; no two rows without a target stand side by side.
+    ranks have the same kind at a time; no two rows without a target stand side by side, or no two
+    micro-batches of them.
     """
     chance, weights = random.Random(f"rows {draw.name}"), KINDS[draw.rows]
-    together = draw.rows == "phases" or draw.strategy in ("fsdp2", "zero3", "zero2", "zero1")
+    together = draw.rows.startswith("phases") or draw.strategy in (
+        "fsdp2", "zero3", "zero2", "zero1"
+    )  # fmt: skip
     found: list[str] = []
     for _ in range(micros):
-        alike = chance.choices(list(weights), list(weights.values()))[0]
+        alike = _not_twice(chance.choices(list(weights), list(weights.values()))[0], found)
         for _ in range(draw.world * draw.batch):
             drawn = chance.choices(list(weights), list(weights.values()))[0]
-            kind = alike if together else drawn
-            found.append("image" if kind == "no target" == (found or [""])[-1] else kind)
+            found.append(alike if together else _not_twice(drawn, found))
     return found
+
+
+def _not_twice(kind: str, found: Sequence[str]) -> str:
+    return "image" if kind == "no target" == (found or [""])[-1] else kind
 
 
 class Rows(torch.utils.data.Dataset):  # type: ignore[type-arg]

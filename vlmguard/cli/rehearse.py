@@ -69,7 +69,7 @@ def add(app: typer.Typer) -> None:
 def _parser() -> passed.Parser:
     parser = passed.Parser("rehearse", __doc__, EPILOG)
     parser.add_argument("--world", type=int, metavar="N",
-                        help="the number of ranks, if the command does not name it")  # fmt: skip
+                        help="ranks to rehearse, instead of the command's own number")  # fmt: skip
     parser.add_argument("--thorough", action="store_true", help="try more orders of rows")
     parser.add_argument("--yes", action="store_true",
                         help="run your own code too: plug-ins, reward functions")  # fmt: skip

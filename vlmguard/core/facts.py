@@ -86,7 +86,8 @@ class Run:
 
     Attributes:
         framework: "ms-swift", "TRL", "LLaMA-Factory", "FlagEmbedding", "colossalai",
-            "transformers" (a plain Trainer), "accelerate" (a loop), "torch" (a loop under DDP).
+            "transformers" (a plain Trainer), "accelerate" (a loop), "torch" (a loop without
+            accelerate, under DDP, FSDP2 or DeepSpeed).
         releases: distribution name → version string, of what is imported.
         phase: "train"; "eval" for an evaluation or prediction without a training.
         strategy: how the model will be distributed; one of the words of `Strategy`.
@@ -134,7 +135,8 @@ class Run:
         find_unused: DDP's effective ``find_unused_parameters``; None without DDP.
         static_graph: DDP's effective ``static_graph``; None without DDP.
         compiled: whether a part of the model is compiled by torch.compile, or will be.
-        unfrozen: trainable parameter tensors that the freeze policy names (none: it is obeyed).
+        unfrozen: how many parameter tensors train though the freeze policy names them; 0 if the
+            policy is obeyed.
         unfrozen_example: one of their names.
         freeze: the freeze policy, as settings state it.
         conflicting_flags: framework flags that ask for the opposite of the freeze policy.
@@ -290,7 +292,8 @@ class Gradients:
     """Which parameters of an optimizer got a gradient since its last step. No tensor is read.
 
     Attributes:
-        unreached: tower kind → names of trainable parameters for which two steps made no gradient.
+        unreached: tower kind → names of trainable parameters that got no gradient, in two or more
+            steps or in the dry step (``tried``).
         trainable: tower kind → number of trainable parameters, of towers that ran.
         wiring: tower kind → why none of a tower's parameters gets a gradient, where several whole
             steps say the same: "cut" (it ran with gradients switched on, and none came to it),

@@ -29,46 +29,47 @@ def watch(
     """A blank input has run in a forward, and ``features`` of it lead to ``parameters``. Returns
     whether their gradients may be taken back.
 
-    Where one of these has a gradient already, of zeros perhaps, it is the user's to keep. So it is
-    if ``moved``, of which all is known by the backward, holds truth values and none is true: a new
-    Mllama's gates are zero and let nothing through. Of what an image leaves, one rank may then hold
-    zeros alone and another not.
+    Where one of these has a gradient already, of zeros perhaps, it is the user's to keep: an
+    earlier micro-batch may have had an image without a target. So it is if ``moved``, of which all
+    is known by the backward, holds truth values and none is true: a new Mllama's gates are zero and
+    let nothing through. One rank may then hold zeros alone of what an image leaves, another not.
     """
     reached = [each for each in features if each.requires_grad]
     if not reached or not torch.is_grad_enabled() or calls.is_compiling():
         return False
     known = fsdp2.by_parameter(owner)
-    shards = [known[id(p)].sharded_param for p in parameters if p.requires_grad and id(p) in known]
-    if not shards or any(each.grad is not None for each in shards):
+    held = [known[id(p)] for p in parameters if p.requires_grad and id(p) in known]
+    if not held or any(map(fsdp2.gradients, held)):
         return False
     queued: list[bool] = []
 
     def arrived(gradient: Any) -> None:
         if not queued:
             queued.append(True)
-            contain("gradients of a blank input", _behind_fsdp, shards, moved)
+            contain("gradients of a blank input", _behind_fsdp, held, moved)
 
     for each in reached:
         each.register_hook(arrived)
     return True
 
 
-def _behind_fsdp(shards: Sequence[Any], moved: Sequence[torch.Tensor]) -> None:
+def _behind_fsdp(held: Sequence[Any], moved: Sequence[torch.Tensor]) -> None:
     """At the backward's end. FSDP2's own call, which reduces, was queued when it began."""
     engine = torch.autograd.Variable._execution_engine  # type: ignore[attr-defined]
     engine.queue_callback(
-        functools.partial(contain, "gradients of a blank input", _take_back, shards, moved)
+        functools.partial(contain, "gradients of a blank input", _take_back, held, moved)
     )
 
 
-def _take_back(shards: Sequence[Any], moved: Sequence[torch.Tensor]) -> None:
-    """If all that came of it is zeros. In accumulation there may be none yet."""
-    gradients = [each.grad for each in shards if each.grad is not None]
+def _take_back(held: Sequence[Any], moved: Sequence[torch.Tensor]) -> None:
+    """If all that came of it is zeros. Under accumulation they may not be reduced yet: the last
+    micro-batch runs the tower again, and leaves all ranks a gradient to reduce."""
+    gradients = [gradient for each in held for gradient in fsdp2.gradients(each)]
     parts = [getattr(each, "_local_tensor", each) for each in gradients]
     filled = [each for each in parts if each.numel()]
     if filled and bool((torch.stack(torch._foreach_norm(filled, float("inf"))) != 0).any()):
         return
     if moved and not bool(torch.stack(list(moved)).any()):  # may lie elsewhere than gradients do
         return
-    for each in shards:
-        each.grad = None
+    for each in held:
+        fsdp2.drop_gradients(each)

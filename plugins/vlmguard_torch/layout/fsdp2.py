@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import torch
+
 
 def of_module(module: Any) -> Iterator[Any]:
     """FSDP2's own objects for the parameters that ``module`` gathers itself."""
@@ -25,6 +27,22 @@ def by_parameter(model: Any) -> dict[int, Any]:
             if whole is not None:
                 found[id(whole)] = held
     return found
+
+
+def gradients(held: Any) -> list[torch.Tensor]:
+    """What FSDP2's object for a parameter holds: of this rank's part, and of the whole parameter
+    where a backward under accumulation has left one and none has reduced it yet."""
+    whole = getattr(held, "_unsharded_param", None)
+    found = (held.sharded_param.grad, held.unsharded_accumulated_grad, getattr(whole, "grad", None))
+    return [each for each in found if each is not None]
+
+
+def drop_gradients(held: Any) -> None:
+    """Of what `gradients` tells: all of it."""
+    held.sharded_param.grad = held.unsharded_accumulated_grad = None
+    whole = getattr(held, "_unsharded_param", None)
+    if whole is not None:
+        whole.grad = None
 
 
 def _of_state(state: Any) -> Iterator[Any]:

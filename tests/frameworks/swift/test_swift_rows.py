@@ -62,3 +62,37 @@ def test_kinds(messages: str) -> None:
         check=True,
     )
     assert [json.loads(line) for line in done.stdout.splitlines()] == [k for _, k in EXPECTED]
+
+
+SHARDS = """
+import random
+from swift.dataloader.shard import BatchSamplerShard
+from vlmguard_transformers import row_order
+
+chance, seen = random.Random(1), []
+for _ in range(400):
+    world, batch, drops = chance.randint(2, 4), chance.randint(1, 3), chance.random() < 0.5
+    kinds = [chance.choice(["image"] * 3 + ["text"]) for _ in range(chance.randint(0, 9))]
+    ranks = []
+    for rank in range(world):
+        BatchSamplerShard.rank, BatchSamplerShard.world_size = rank, world
+        micros = BatchSamplerShard(len(kinds), batch, False, drops, 0)
+        ranks.append([{kinds[at] for at in rows} - {"text"} for rows in micros])
+    alike = all(micro.count(micro[0]) == world for micro in zip(*ranks, strict=True))
+    assert row_order.alike_by_turns(kinds, world, batch, drops) is alike, (kinds, world, batch)
+    seen.append(alike)
+print(sum(seen), len(seen))
+"""
+
+
+def test_the_order_in_which_ms_swift_shards_rows() -> None:
+    done = subprocess.run(
+        [envs.program("swift"), "-c", SHARDS],
+        env={"PATH": os.environ["PATH"], "HF_HUB_OFFLINE": "1", "VLMGUARD": "off"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    alike, whole = map(int, done.stdout.split()[-2:])
+    assert 0 < alike < whole
