@@ -62,7 +62,12 @@ def is_compiled(module: Any) -> bool:
 
 def in_backward() -> bool:
     """Whether this call is a recomputation: it belongs to a forward that is over."""
-    return getattr(torch._C, "_current_graph_task_id", lambda: -1)() != -1
+    return backward() != -1
+
+
+def backward() -> int:
+    """The number of the backward that runs now; -1 for none."""
+    return int(getattr(torch._C, "_current_graph_task_id", lambda: -1)())
 
 
 def sure(value: Any) -> bool:

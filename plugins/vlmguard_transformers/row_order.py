@@ -26,33 +26,94 @@ def may_be_alike(trainer: Any) -> bool:
     makers = [getattr(trainer, name, None) for name in _MAKERS]
     if not all(_known(maker) for maker in makers if maker is not None):
         return True
-    args = trainer.args
-    if getattr(args, "num_generations", None):
-        return _one_prompt(trainer)
-    if not _in_order(trainer):
-        return False
+    args, data = trainer.args, trainer.train_dataset
     config = getattr(args, "accelerator_config", None)
     if getattr(config, "split_batches", False) or getattr(config, "dispatch_batches", False):
         return True
-    data = trainer.train_dataset
-    kinds = columns.in_order(data) if columns.columns(data) else peek.in_order(trainer, data)
-    drops = bool(getattr(args, "dataloader_drop_last", False))
-    batch = args.per_device_train_batch_size
-    if kinds is None:
+    if _ranks_share_rows(trainer) or hasattr(data, "packed_idx"):
         return True
-    split = alike_by_turns if hasattr(args, "train_dataloader_shuffle") else alike
-    return split(kinds, args.world_size, batch, drops)
+    if _is_a(trainer, "GRPOTrainer", "RLOOTrainer"):
+        return _one_prompt(trainer)
+    batch, drops = args.per_device_train_batch_size, _drops(args)
+    if not _in_order(trainer):
+        return _rare(columns.in_order(data) if columns.columns(data) else None, batch)
+    split = alike_by_turns if _shards_by_turns(trainer) else alike
+    return _alike(trainer, data, batch, drops, split)
+
+
+def may_be_alike_in_evaluation(trainer: Any) -> bool:
+    """As `may_be_alike`. Rows of an evaluation come in their order."""
+    maker = getattr(trainer, "get_eval_dataloader", None)
+    if maker is None or not _known(maker) or _ranks_share_rows(trainer):
+        return True
+    given = trainer.eval_dataset
+    sets = list(given.values()) if isinstance(given, dict) else [given]
+    split = alike_by_turns if _is_by_turns(maker) else alike
+    batch, drops = trainer.args.per_device_eval_batch_size, _drops(trainer.args)
+    return all(_alike(trainer, data, batch, drops, split) for data in sets if data is not None)
+
+
+def evaluates(trainer: Any) -> bool:
+    """Whether a training is to evaluate at times."""
+    args = trainer.args
+    asked = getattr(args, "eval_strategy", getattr(args, "evaluation_strategy", "no"))
+    started = bool(getattr(args, "eval_on_start", False))
+    return getattr(asked, "value", asked) != "no" or started
+
+
+def _drops(args: Any) -> bool:
+    return bool(getattr(args, "dataloader_drop_last", False))
+
+
+def _alike(trainer: Any, data: Any, batch: int, drops: bool, split: Any) -> bool:
+    kinds = columns.in_order(data) if columns.columns(data) else peek.in_order(trainer, data)
+    return kinds is None or bool(split(kinds, trainer.args.world_size, batch, drops))
+
+
+def _rare(kinds: Sequence[str] | None, batch: int) -> bool:
+    """Whether so few rows lack something that no micro-batch can: rows at random then part no
+    ranks."""
+    each = list(map(senses, kinds or ()))
+    lack = [sum(sense not in one for one in each) for sense in frozenset().union(*each)]
+    return bool(lack) and all(number < batch for number in lack)
 
 
 def _in_order(trainer: Any) -> bool:
-    """Whether rows come in the order of the data set: a setting of transformers, of ms-swift or of
-    LLaMA-Factory."""
+    """Whether rows come in the order of the data set: a setting of transformers, of ms-swift, of
+    LLaMA-Factory or of a trainer of TRL's, or what TRL's sampler for KTO and BCO does."""
     args, more = trainer.args, getattr(trainer, "finetuning_args", None)
+    sampler = getattr(getattr(trainer, "_get_train_sampler", None), "__qualname__", "")
     return (
         getattr(args, "train_sampling_strategy", "random") == "sequential"
-        or not getattr(args, "train_dataloader_shuffle", True)
+        or (_shards_by_turns(trainer) and not args.train_dataloader_shuffle)
         or bool(getattr(more, "disable_shuffling", False))
+        or not getattr(trainer, "shuffle_dataset", True)
+        or sampler.startswith(("KTOTrainer.", "BCOTrainer."))
     )
+
+
+def _shards_by_turns(trainer: Any) -> bool:
+    return _is_by_turns(getattr(trainer, "get_train_dataloader", None))
+
+
+def _is_by_turns(maker: Any) -> bool:
+    """Whether it is ms-swift's, which not all of its trainers have."""
+    return str(getattr(maker, "__qualname__", "")).startswith("DataLoaderMixin.")
+
+
+def _ranks_share_rows(trainer: Any) -> bool:
+    """Whether several ranks have the same rows at a time: tensor, context or sequence parallel."""
+    told = getattr(trainer.args, "parallelism_config", None)
+    deepspeed = getattr(trainer.args, "deepspeed", None)
+    sizes = [getattr(told, f"{name}_size", 1) for name in ("tp", "cp", "sp")]
+    sizes.append(getattr(getattr(trainer, "template", None), "sequence_parallel_size", 1))
+    if isinstance(deepspeed, dict):
+        sizes.append(deepspeed.get("tensor_parallel", {}).get("autotp_size", 1))
+    return any(isinstance(size, int) and size > 1 for size in sizes)
+
+
+def _is_a(trainer: Any, *names: str) -> bool:
+    return any(kind.__name__ in names for kind in type(trainer).__mro__)
 
 
 def _one_prompt(trainer: Any) -> bool:

@@ -35,7 +35,7 @@ def run(read: Reading) -> Run:
     lacking = not ddp and (unused != "no" or observed.media_apart)
     needed = unused == "yes" or observed.media_apart
     obstacle = padding.obstacle(trainer, meets.all, needed) if lacking else ""
-    alike = bool(obstacle) and evaluated != "yes" and _may_be_alike(read)
+    alike = bool(obstacle) and _may_be_alike(read, in_training == "yes", evaluated == "yes")
     times = loss.times(trainer, read.phase, towers)
     state = read.state
     if state is not None:
@@ -148,14 +148,18 @@ def _may_be_unused(
     return ever, trained, evaluated
 
 
-def _may_be_alike(read: Reading) -> bool:
-    """Looked at once a run, where no blank input helps and all hangs on it."""
+def _may_be_alike(read: Reading, trained: bool, evaluated: bool) -> bool:
+    """Looked at once a run, where no blank input helps and all hangs on it. ``trained``,
+    ``evaluated``: whether rows are known to differ there."""
     from vlmguard_transformers import row_order
 
     known = read.state.kept if read.state is not None else {}
     if "may be alike" not in known:
-        found = contain("reading the order of rows", row_order.may_be_alike, read.trainer)
-        known["may be alike"] = found is not False
+        asked = [row_order.may_be_alike] if trained or not evaluated else []
+        if evaluated and (read.phase != "train" or row_order.evaluates(read.trainer)):
+            asked.append(row_order.may_be_alike_in_evaluation)
+        found = [contain("reading the order of rows", each, read.trainer) for each in asked]
+        known["may be alike"] = False not in found
     return bool(known["may be alike"])
 
 

@@ -45,6 +45,22 @@ def test_what_vg106_sets_is_true_of_some_draws_alone(change, true, printed):
     assert not truth.may_be_said(draw, "Warning: something else")
 
 
+@pytest.mark.parametrize(
+    ("change", "true"),
+    [
+        ({"strategy": "fsdp2", "accumulation": 4, "features": ("interrupted",)}, ["VG640"]),
+        ({"strategy": "fsdp2", "features": ("interrupted",)}, []),  # no window is broken off
+        ({"accumulation": 4, "features": ("interrupted",)}, []),
+        ({"accumulation": 4, "features": ("skipped batch",)}, ["VG640", "VG660"]),
+        ({"features": ("skipped batch",)}, []),
+    ],
+)
+def test_gradients_that_the_run_itself_leaves_or_does_not_average(change, true):
+    draw = replace(PLAIN, **change)
+    found = [{"code": code, "outcome": "warned", "why": ""} for code in ("VG640", "VG660")]
+    assert [one["code"] for one in found if not truth.untrue(draw, [one])] == true
+
+
 def test_no_committed_record_says_what_is_not_true_of_it():
     found, judged = [], 0
     for told in campaign.records().values():

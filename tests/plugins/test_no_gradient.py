@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 import torch
+import torch.distributed as dist
 
 from vlmguard_torch import calls
 from vlmguard_torch.blank import no_gradient
-from vlmguard_torch.layout import cross_attention, fsdp2
+from vlmguard_torch.layout import cross_attention
 
 
 @pytest.mark.parametrize(
@@ -30,29 +29,160 @@ def test_zeros_are_taken_back_but_behind_closed_gates(gradients, moved, kept):
         shard.grad = torch.full_like(shard, value)
     empty = torch.zeros(0, requires_grad=True)
     empty.grad = torch.zeros(0)
-    no_gradient._take_back(
-        [held(each) for each in (*shards, empty)], [torch.tensor(each) for each in moved]
-    )
+    no_gradient.take_back([*shards, empty], [torch.tensor(each) for each in moved])
     assert [each.grad is not None for each in (*shards, empty)] == [kept] * (len(shards) + 1)
 
 
-def held(shard, **more):
-    """FSDP2's object for a parameter, as `fsdp2` reads it."""
-    return SimpleNamespace(sharded_param=shard, unsharded_accumulated_grad=None, **more)
+class Two(torch.nn.Module):
+    """A tower and a language model of two blocks. Text runs the tower on zeros, if it is to."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.tower = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
+        self.llm = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 1))
+        self.gradients, self.dtype = None, torch.float32
+
+    def forward(self, kind):
+        x = torch.ones(1, 4, dtype=self.dtype)
+        if kind != "text":
+            if self.gradients is not None:
+                self.gradients.used("image")
+            x = x + self.tower(x)
+        elif self.gradients is not None:
+            seen = self.tower(torch.zeros_like(x))
+            self.gradients.blank("image", self.tower.parameters(), [seen])
+            x = x + seen * 0
+        return self.llm(x).sum() * (0.0 if kind == "no target" else 1.0)
 
 
-@pytest.mark.parametrize("place", ["summed", "whole"])
-@pytest.mark.parametrize("value", [0.0, 1.0])
-def test_zeros_that_are_not_reduced_yet_are_taken_back(place, value):
-    """Under accumulation, of reductions in the gradients' dtype and in another."""
-    whole = torch.zeros(2, requires_grad=True)
-    one = held(torch.zeros(1), _unsharded_param=whole)
-    if place == "whole":
-        whole.grad = torch.full_like(whole, value)
-    else:
-        one.unsharded_accumulated_grad = torch.full((2,), value)
-    no_gradient._take_back([one, held(torch.zeros(1))], [])
-    assert bool(fsdp2.gradients(one)) is bool(value)
+@pytest.fixture(scope="module")
+def group():
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+def made(blanks, reduce_dtype=None, root=("tower",)):
+    """``root``: parts that FSDP2's root gathers itself, not a group of their own."""
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    model = Two()
+    told = {}
+    if reduce_dtype is not None:
+        model.dtype = torch.bfloat16
+        told["mp_policy"] = MixedPrecisionPolicy(torch.bfloat16, reduce_dtype)
+    for name, part in model.named_children():
+        if name not in root:
+            fully_shard(part, **told)
+    fully_shard(model, **told)
+    if blanks:
+        model.gradients = no_gradient.Gradients(model)
+    return model, torch.optim.AdamW(model.parameters(), 0.01)
+
+
+def left(model):
+    """Gradients and weights, as lists."""
+    return [
+        (p.grad.full_tensor().tolist() if p.grad is not None else None, p.full_tensor().tolist())
+        for p in model.parameters()
+    ]
+
+
+def accumulated(model, optimizer, kinds):
+    for n, kind in enumerate(kinds, 1):
+        model.set_requires_gradient_sync(n == len(kinds))
+        model(kind).backward()
+    seen = left(model)
+    optimizer.step()
+    optimizer.zero_grad()
+    return seen
+
+
+def cleared_behind_the_forward(model, optimizer, kinds):
+    for kind in kinds:
+        loss = model(kind)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return left(model)
+
+
+def twice(model, optimizer, kinds):
+    for kind in kinds:
+        loss = model(kind)
+        loss.backward(retain_graph=True)
+        optimizer.step()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return left(model)
+
+
+def reduced_later(model, optimizer, kinds):
+    """As a pipeline does it: only the last backward waits for what is reduced."""
+    for n, kind in enumerate(kinds, 1):
+        model.set_is_last_backward(n == len(kinds))
+        model(kind).backward()
+    seen = left(model)
+    optimizer.step()
+    optimizer.zero_grad()
+    return seen
+
+
+def in_other_order(model, optimizer, kinds):
+    """All forwards, then the backwards from the last one on."""
+    for loss in [model(kind) for kind in kinds][::-1]:
+        loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    return left(model)
+
+
+WINDOWS = [
+    ["image"], ["text"], ["text", "text"], ["image", "text"], ["text", "image"],
+    ["no target", "text"], ["text", "no target"], ["text", "no target", "text"],
+    ["text", "text", "image"], ["text"], ["no target"], ["text", "text"],
+]  # fmt: skip
+WAYS = [accumulated, cleared_behind_the_forward, twice, reduced_later, in_other_order]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("reduce_dtype", [None, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("root", [("tower",), ("tower", "llm"), ()])
+def test_as_without_a_blank(group, way, reduce_dtype, root):
+    """One process, so that all ranks are alike: the tower's gradients and all weights."""
+    plain, guarded = (made(blanks, reduce_dtype, root) for blanks in (False, True))
+    judged = 0
+    for number, kinds in enumerate(WINDOWS):
+        try:
+            expected = way(*plain, kinds)
+        except AssertionError:  # FSDP2 reduces no gradients of several dtypes
+            assert reduce_dtype is torch.float32
+            plain, guarded = (made(blanks, reduce_dtype, root) for blanks in (False, True))
+            continue
+        assert way(*guarded, kinds) == expected, (number, kinds)
+        judged += 1
+    assert judged >= len(WINDOWS) // 2
+
+
+def test_what_the_blanks_would_have_changed(group):
+    """The comparison sees a blank whose gradients nobody takes back."""
+    plain, guarded = made(False), made(True)
+    guarded[0].gradients._judge = lambda one, last: None
+    told = [accumulated(*guarded, kinds) == accumulated(*plain, kinds) for kinds in WINDOWS[:2]]
+    assert told == [True, False]
+
+
+def test_where_nothing_else_trains_nothing_is_taken_back(group):
+    """Ranks that take back and ranks that do not would not clip together."""
+    model, _ = made(True)
+    model.llm.requires_grad_(False)
+    loss = model("text")
+    assert not list(model.gradients._blanks)
+    loss.backward()
+    assert all(p.grad is not None for p in model.tower.parameters())
 
 
 def test_a_recomputation_knows_the_blank_by_its_memory():

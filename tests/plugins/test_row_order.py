@@ -97,17 +97,86 @@ def test_columns_are_read_where_there_are_some(monkeypatch, kinds, alike):
 
 
 @pytest.mark.parametrize(("kinds", "alike"), [(PHASES, True), (["image", "text"], False)])
-@pytest.mark.parametrize("of", ["ms-swift", "LLaMA-Factory"])
+@pytest.mark.parametrize("of", ["ms-swift", "LLaMA-Factory", "TRL", "KTO"])
 def test_other_settings_of_the_order(kinds, alike, of):
     one, ordered = trainer(kinds, "random"), trainer(kinds, "random")
     if of == "ms-swift":
-        one.args.train_dataloader_shuffle = True
-        ordered.args.train_dataloader_shuffle = False
-    else:
+        for each, shuffles in ((one, True), (ordered, False)):
+            each.args.train_dataloader_shuffle = shuffles
+            each.get_train_dataloader = by_turns
+    elif of == "LLaMA-Factory":
         one.finetuning_args = SimpleNamespace(disable_shuffling=False)
         ordered.finetuning_args = SimpleNamespace(disable_shuffling=True)
+    elif of == "TRL":
+        one.shuffle_dataset, ordered.shuffle_dataset = True, False
+    else:
+        ordered._get_train_sampler = made_by("trl.trainer", "KTOTrainer._get_train_sampler")
     assert not row_order.may_be_alike(one), "at random"
     assert row_order.may_be_alike(ordered) is alike
+
+
+def made_by(module, name):
+    def maker():
+        pass
+
+    maker.__module__, maker.__qualname__ = module, name
+    return maker
+
+
+by_turns = made_by("swift.trainers.mixin", "DataLoaderMixin.get_train_dataloader")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "turns", "blocks"),
+    [
+        (["image", "text", "text", "image"], True, True),
+        (["image", "image", "text", "text"], True, False),
+        (["image", "text", "image", "text"], False, True),
+    ],
+)
+def test_ms_swifts_other_trainers_shard_as_accelerate_does(kinds, turns, blocks):
+    """Its KTO has no loader of its own; the setting is in its arguments all the same."""
+    one, other = trainer(kinds), trainer(kinds)
+    one.get_train_dataloader = by_turns
+    for each in (one, other):
+        each.args.train_dataloader_shuffle, each.args.per_device_train_batch_size = False, 2
+    assert [row_order.may_be_alike(each) for each in (one, other)] == [turns, blocks]
+
+
+@pytest.mark.parametrize("of", ["cp", "sp", "tp", "ms-swift", "autotp", "packed", "none"])
+def test_ranks_that_share_rows_or_packs(of):
+    one = trainer(["image", "text"])
+    if of in ("cp", "sp", "tp"):
+        one.args.parallelism_config = SimpleNamespace(**{f"{of}_size": 2})
+    elif of == "ms-swift":
+        one.template = SimpleNamespace(sequence_parallel_size=2)
+    elif of == "autotp":
+        one.args.deepspeed = {"tensor_parallel": {"autotp_size": 2}}
+    elif of == "packed":
+        one.train_dataset.packed_idx = [[0, 1]]
+    assert row_order.may_be_alike(one) is (of != "none")
+
+
+@pytest.mark.parametrize(("batch", "alike"), [(2, False), (3, True)])
+def test_rows_so_rare_that_no_micro_batch_lacks_an_image(monkeypatch, batch, alike):
+    monkeypatch.setattr(columns, "columns", lambda dataset: ["images"])
+    monkeypatch.setattr(columns, "in_order", lambda dataset: [*IMAGE * 20, *TEXT * 2])
+    one = trainer([], "random")
+    one.args.per_device_train_batch_size = batch
+    assert row_order.may_be_alike(one) is alike
+
+
+@pytest.mark.parametrize(
+    ("kinds", "alike"), [(PHASES, True), (["image", "text"], False), (None, True)]
+)
+def test_rows_of_an_evaluation_come_in_their_order(kinds, alike):
+    one = trainer(["image", "text"], "random")
+    one.args.per_device_eval_batch_size = 1
+    one.get_eval_dataloader = made_by("transformers.trainer", "Trainer.get_eval_dataloader")
+    one.eval_dataset = {"one": None, "two": None if kinds is None else Rows(kinds)}
+    assert row_order.may_be_alike_in_evaluation(one) is alike
+    one.get_eval_dataloader = made_by("script", "Own.get_eval_dataloader")
+    assert row_order.may_be_alike_in_evaluation(one)
 
 
 @pytest.mark.parametrize(
@@ -117,6 +186,7 @@ def test_other_settings_of_the_order(kinds, alike, of):
 )  # fmt: skip
 def test_all_ranks_may_answer_one_prompt(generations, whole, shuffled, alike):
     one = trainer(["image", "text"], "random")
+    one = type("GRPOTrainer", (type(one),), {"__module__": "trl.trainer"})(**vars(one))
     one.args.num_generations, one.args.generation_batch_size = generations, whole
     one.shuffle_dataset = shuffled
     assert row_order.may_be_alike(one) is alike
@@ -182,9 +252,23 @@ def test_it_is_asked_once_and_a_fault_of_ours_stops_nobody(monkeypatch, told, kn
         return told
 
     monkeypatch.setattr(row_order, "may_be_alike", answer)
-    read = SimpleNamespace(state=RunState(Settings()), trainer="one")
-    assert [translate._may_be_alike(read) for _ in range(2)] == [known, known]
+    read = SimpleNamespace(state=RunState(Settings()), trainer="one", phase="train")
+    assert [translate._may_be_alike(read, True, False) for _ in range(2)] == [known, known]
     assert asked == ["one"]
+
+
+@pytest.mark.parametrize("phase", ["train", "eval"])
+@pytest.mark.parametrize("strategy", ["no", "steps"])
+@pytest.mark.parametrize("trained", [True, False])
+def test_an_evaluation_counts_where_there_is_one(monkeypatch, phase, strategy, trained):
+    monkeypatch.setattr(row_order, "may_be_alike", lambda trainer: True)
+    monkeypatch.setattr(row_order, "may_be_alike_in_evaluation", lambda trainer: False)
+    args = SimpleNamespace(eval_strategy=SimpleNamespace(value=strategy))
+    read = SimpleNamespace(
+        state=RunState(Settings()), trainer=SimpleNamespace(args=args), phase=phase
+    )
+    parts = phase == "eval" or strategy == "steps"
+    assert translate._may_be_alike(read, trained, True) is not parts
 
 
 @pytest.mark.parametrize("may_be_alike", [False, True])

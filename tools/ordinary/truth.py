@@ -50,6 +50,11 @@ def _of_means(draw: Draw) -> bool:
     return draw.rows == "mixture" and draw.batch > 1 and parts and not whole
 
 
+def _drifts(draw: Draw) -> bool:
+    """Whether the micro-batch may be skipped in whose backward DDP averages the window."""
+    return draw.strategy == "ddp" and draw.accumulation > 1 and draw.has("skipped batch")
+
+
 def _trains_towers(draw: Draw) -> bool:
     """Whether a batch of text leaves something without a gradient: a tower, or Mllama's layers of
     cross-attention."""
@@ -107,9 +112,15 @@ TRUE: tuple[True_, ...] = (
           "note"),
     True_("VG622", "", lambda draw: draw.has("text replay"),
           "true: the loss is the sum of two means; said as a note"),
-    True_("VG640", "warned", lambda draw: draw.strategy == "ddp" and draw.accumulation > 1
-          and draw.has("skipped batch"),
+    True_("VG640", "warned", lambda draw: _drifts(draw),
           "true: what is left out may be the batch whose backward averages: ranks drift apart"),
+    True_("VG660", "warned", lambda draw: _drifts(draw),
+          "true: as above; without the guard the same tensors differ at the end"),
+    True_("VG640", "warned", lambda draw: draw.strategy == "fsdp2" and draw.accumulation > 1
+          and draw.has("interrupted"),
+          "true: the window that was broken off left gradients that are not reduced; zero_grad "
+          "does not reach them, and the next training's first step adds them. After an "
+          "interruption between two windows nothing is said"),
     True_("VG652", "warned", lambda draw: draw.strategy.startswith("zero")
           and draw.tuning in ("staged", "alternating"),
           "true: DeepSpeed steps flat groups whole: momentum moves what is frozen meanwhile"),

@@ -28,6 +28,7 @@ from vlmguard_torch.layout.model_layout import ModelLayout
 
 When = Literal["always", "training", "evaluation"]
 """In which forwards a blank runs. "evaluation": in all but those that train."""
+_CROSSING = "layers of cross-attention"
 
 
 class Blank:
@@ -60,6 +61,8 @@ class Blank:
         self._padded = False  # this forward has run a blank
         self._crosses = False  # and its language model reads it
         self._first_crossing = False  # and no layer that does has run yet
+        self._gradients = no_gradient.Gradients(found.owner)
+        self._crossing: no_gradient.BlankInput | None = None  # of this forward's layers
         self._watched = False  # gradients of this forward's blanks are
         self._moved: list[torch.Tensor] = []  # then, whether such layers change anything
         self._given = False  # this forward was given embeddings
@@ -128,10 +131,17 @@ class Blank:
         """A tower is called. Not a recomputation: it belongs to a forward that is over."""
         if self._busy or sure(calls.in_backward()):
             return Did()
+        if torch.is_grad_enabled():
+            contain("gradients of a blank input", self._own, path)
         if not sure(self._is_settled()) and sure(self._several()):
             self._run_before(path)
         self._calls[path] = self._calls.get(path, 0) + 1
         return Did()
+
+    def _own(self, path: str) -> None:
+        kinds = [kind for kind, paths in self.layout.towers.items() if path in paths]
+        for kind in (*kinds, _CROSSING):
+            self._gradients.used(kind)
 
     def _several(self) -> bool:
         """Whether kinds of input have towers of their own, which then run in the model's order."""
@@ -197,7 +207,7 @@ class Blank:
     def _cross(self, args: Any, kwargs: Any) -> Did:
         """The same, of a language model that reads images through layers of its own."""
         self._settled = self._first_crossing = True
-        self._watched, self._moved = False, []
+        self._watched, self._crossing, self._moved = False, None, []
         tokens = cross_attention.tokens(kwargs)
         if tokens is None or sure(cross_attention.given(kwargs)):
             return Did()
@@ -294,7 +304,8 @@ class Blank:
 
     def _watch(self, kind: str, found: list[torch.Tensor]) -> None:
         parameters = self._runner.parameters(kind)
-        self._watched |= no_gradient.watch(self.layout.owner, parameters, found, self._moved)
+        one = self._gradients.blank(kind, parameters, found, self._moved)
+        self._watched |= one is not None
 
     def _thrown(self, *given: torch.Tensor) -> None:
         if not sure(calls.in_backward()):
@@ -303,13 +314,16 @@ class Blank:
     def _watch_crossing(
         self, hidden: torch.Tensor, own: torch.Tensor, output: torch.Tensor
     ) -> None:
-        """A layer has read a blank image. Where backward reaches one, it reaches all."""
+        """A layer has read a blank image. Where backward reaches one, it reaches all, the last one
+        first."""
         if self._first_crossing:
             self._first_crossing = False
-            owner = self.layout.owner
-            layers = map(owner.get_submodule, self.layout.crossing)
+            layers = map(self.layout.owner.get_submodule, self.layout.crossing)
             parameters = [each for one in layers for each in one.parameters()]
-            self._watched |= no_gradient.watch(owner, parameters, [output], self._moved)
+            self._crossing = self._gradients.blank(_CROSSING, parameters, [output], self._moved)
+            self._watched |= self._crossing is not None
+        elif self._crossing is not None:
+            self._gradients.follow(self._crossing, output)
         if self._watched:
             self._moved.append((own.detach() != hidden.detach()).any())
 

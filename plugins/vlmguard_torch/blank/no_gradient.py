@@ -5,12 +5,18 @@ The blank input leaves gradients of zeros. An optimizer with momentum moves a we
 is zero, and leaves one alone that has no gradient. What other ranks had is known from the reduced
 gradient alone. To read it waits for the device, once in a backward behind a blank input, and once
 more for such layers. ZeRO-3 moves all weights anyway, and DDP takes no blank input.
+
+Two things are not known here. A rank whose image leaves zeros, since its row has no target, keeps
+them while ranks with text alone take theirs back. And an optimizer that steps in backward has
+stepped by then.
 """
 
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,57 +25,126 @@ from vlmguard.runtime.faults import contain
 from vlmguard_torch import calls
 from vlmguard_torch.layout import fsdp2
 
+_WHAT = "gradients of a blank input"
 
-def watch(
-    owner: Any,
-    parameters: Iterable[Any],
-    features: Sequence[torch.Tensor],
-    moved: Sequence[torch.Tensor] = (),
-) -> bool:
-    """A blank input has run in a forward, and ``features`` of it lead to ``parameters``. Returns
-    whether their gradients may be taken back.
 
-    Where one of these has a gradient already, of zeros perhaps, it is the user's to keep: an
-    earlier micro-batch may have had an image without a target. So it is if ``moved``, of which all
-    is known by the backward, holds truth values and none is true: a new Mllama's gates are zero and
-    let nothing through. One rank may then hold zeros alone of what an image leaves, another not.
+@dataclass(eq=False)
+class BlankInput:
+    """A blank input of one forward.
+
+    Attributes:
+        key: what it stands for: a kind of tower, or the layers of cross-attention.
+        held: FSDP2's objects for the parameters that it leads to.
+        moved: truth values; see `Gradients.blank`.
+        reached: whether the backward that runs now has come to it.
+        alone: whether these parameters had no gradient but those of blank inputs as it began.
     """
-    reached = [each for each in features if each.requires_grad]
-    if not reached or not torch.is_grad_enabled() or calls.is_compiling():
-        return False
-    known = fsdp2.by_parameter(owner)
-    held = [known[id(p)] for p in parameters if p.requires_grad and id(p) in known]
-    if not held or any(map(fsdp2.gradients, held)):
-        return False
-    queued: list[bool] = []
 
-    def arrived(gradient: Any) -> None:
-        if not queued:
-            queued.append(True)
-            contain("gradients of a blank input", _behind_fsdp, held, moved)
-
-    for each in reached:
-        each.register_hook(arrived)
-    return True
+    key: str
+    held: list[Any]
+    moved: Sequence[torch.Tensor]
+    reached: bool = False
+    alone: bool = False
 
 
-def _behind_fsdp(held: Sequence[Any], moved: Sequence[torch.Tensor]) -> None:
-    """At the backward's end. FSDP2's own call, which reduces, was queued when it began."""
-    engine = torch.autograd.Variable._execution_engine  # type: ignore[attr-defined]
-    engine.queue_callback(
-        functools.partial(contain, "gradients of a blank input", _take_back, held, moved)
-    )
+class Gradients:
+    """Those that blank inputs leave in one model."""
+
+    def __init__(self, owner: Any) -> None:
+        self._owner = weakref.ref(owner)
+        self._blanks: weakref.WeakSet[BlankInput] = weakref.WeakSet()
+        self._backward = -1
+        self._kept: dict[str, set[int]] = {}  # key → FSDP2's objects with a blank's gradient alone
+
+    def blank(
+        self,
+        key: str,
+        parameters: Iterable[Any],
+        features: Sequence[torch.Tensor],
+        moved: Sequence[torch.Tensor] = (),
+    ) -> BlankInput | None:
+        """A blank input has run in a forward, and ``features`` of it lead to ``parameters``: its
+        `BlankInput`, if their gradients may be taken back.
+
+        They are the user's to keep if ``moved``, of which all is known by the backward, holds truth
+        values and none is true: a new Mllama's gates are zero and let nothing through. One rank may
+        then hold zeros alone of what an image leaves, another not. They are kept, too, where
+        nothing else trains: without them backward would have refused.
+        """
+        owner = self._owner()
+        if owner is None or not torch.is_grad_enabled() or calls.is_compiling():
+            return None
+        if not any(each.requires_grad for each in features):
+            return None
+        known = fsdp2.by_parameter(owner)
+        held = [known[id(p)] for p in parameters if p.requires_grad and id(p) in known]
+        trained = {id(each) for each in known.values() if each.sharded_param.requires_grad}
+        if not held or trained == set(map(id, held)):
+            return None
+        one = BlankInput(key, held, moved)
+        self._blanks.add(one)
+        for each in features:
+            self.follow(one, each)
+        return one
+
+    def follow(self, one: BlankInput, feature: torch.Tensor) -> None:
+        """A backward that comes to ``feature`` comes to this blank."""
+        if feature.requires_grad:
+            feature.register_hook(functools.partial(self._arrived, one))
+
+    def used(self, key: str) -> None:
+        """A forward with gradients has an input of its own for it."""
+        self._kept.pop(key, None)
+
+    def _arrived(self, one: BlankInput, gradient: Any) -> None:
+        contain(_WHAT, self._reach, one)
+
+    def _reach(self, one: BlankInput) -> None:
+        """The first feature that a backward comes to: none of these parameters has a gradient of
+        this backward yet."""
+        now = calls.backward()
+        if now != self._backward:
+            self._backward = now
+            for each in self._blanks:
+                each.reached, each.alone = False, self._has_none(each)
+            # FSDP2's own call, which reduces, was queued when this backward began.
+            engine = torch.autograd.Variable._execution_engine  # type: ignore[attr-defined]
+            engine.queue_callback(functools.partial(contain, _WHAT, self._end))
+        one.reached = True
+
+    def _has_none(self, one: BlankInput) -> bool:
+        kept = self._kept.get(one.key, ())
+        return all(id(each) in kept for each in one.held if _has_gradient(each))
+
+    def _end(self) -> None:
+        owner = self._owner()
+        last = owner is not None and fsdp2.is_last_backward(owner)
+        for one in self._blanks:
+            if one.reached and one.alone:
+                self._judge(one, last)
+
+    def _judge(self, one: BlankInput, last: bool) -> None:
+        """Under accumulation gradients may not be reduced yet. They stay: on another rank they may
+        be none of zeros, and FSDP2 sums those of one dtype."""
+        if not last or any(map(fsdp2.not_reduced, one.held)):
+            self._kept[one.key] = {id(each) for each in one.held if _has_gradient(each)}
+            return
+        self._kept.pop(one.key, None)
+        take_back([each.sharded_param for each in one.held], one.moved)
 
 
-def _take_back(held: Sequence[Any], moved: Sequence[torch.Tensor]) -> None:
-    """If all that came of it is zeros. Under accumulation they may not be reduced yet: the last
-    micro-batch runs the tower again, and leaves all ranks a gradient to reduce."""
-    gradients = [gradient for each in held for gradient in fsdp2.gradients(each)]
+def _has_gradient(held: Any) -> bool:
+    return held.sharded_param.grad is not None or fsdp2.not_reduced(held)
+
+
+def take_back(shards: Sequence[Any], moved: Sequence[torch.Tensor]) -> None:
+    """Drop the gradients of these parts of parameters, if they are zeros."""
+    gradients = [each.grad for each in shards if each.grad is not None]
     parts = [getattr(each, "_local_tensor", each) for each in gradients]
     filled = [each for each in parts if each.numel()]
     if filled and bool((torch.stack(torch._foreach_norm(filled, float("inf"))) != 0).any()):
         return
     if moved and not bool(torch.stack(list(moved)).any()):  # may lie elsewhere than gradients do
         return
-    for each in held:
-        fsdp2.drop_gradients(each)
+    for each in shards:
+        each.grad = None
