@@ -49,6 +49,10 @@ _ASIDE = ("vlmguard_explain", "check", "rehearse", "lab", "cli", "selftest")
 """Parts of the package that no training runs."""
 
 
+NOT_JUDGED = ("not healthy", "undecided")
+"""Verdicts on runs that fail without the guard, or whose time was over with the guard alone."""
+
+
 class SlowError(Exception):
     """A run whose time was over while it moved: nothing is known of it."""
 
@@ -277,11 +281,14 @@ def main() -> int:
                 continue
             kept = records().get(draw.name)
             known = kept and kept["sources"] == sources() and draws.read(kept["draw"]) == draw
-            if kept and known and not options.again:
-                healthy += kept["verdict"] != "not healthy"
+            if kept and known and not options.again and kept["verdict"] != "undecided":
+                healthy += kept["verdict"] not in NOT_JUDGED
                 continue
             try:
                 told = measure(workers, draw)
+            except SlowGuardedError as error:
+                told = {"name": draw.name, "draw": draw.data(), "sources": sources(),
+                        "verdict": "undecided", "why": str(error)}  # fmt: skip
             except SlowError as error:
                 print(f"{draw.name}: no verdict: {error}", flush=True)
                 continue
@@ -291,7 +298,7 @@ def main() -> int:
                 workers.kept.clear()
                 continue
             keep(told)
-            made, healthy = made + 1, healthy + (told["verdict"] != "not healthy")
+            made, healthy = made + 1, healthy + (told["verdict"] not in NOT_JUDGED)
             row = 0 if told["verdict"] != "not healthy" else row + 1
             if row == TOO_MANY:
                 sys.exit(f"{row} runs in a row fail without the guard: the harness is at fault")

@@ -175,80 +175,104 @@ def varied(draw: Draw) -> bool:
 
 Rule = Callable[[Draw], bool]
 CONTRADICTIONS: tuple[tuple[str, Rule], ...] = (
-    ("Mllama's rows have masks that do not go together in one batch",
+    ("Mllama with several rows in a batch or images in a row: the masks of its rows differ in "
+     "shape",
      lambda d: d.model == "mllama" and (d.batch > 1 or d.rows in ("rare pairs", "mixture"))),
-    ("a video needs a class that takes one",
+    ("a video in a class that takes none",
      lambda d: d.rows in ("rare video", "mixture") and d.model not in VIDEO),
-    ("text alone, with everything but a tower frozen, trains nothing",
+    ("text alone where only a tower trains: nothing would train",
      lambda d: d.rows == "text" and d.tuning in ("frozen llm", "staged", "alternating")),
-    ("rows without a target in a step of their own: its loss is no number",
+    ("mixed rows with fewer than four rows a step: it may have no target, and its loss is no "
+     "number",
      lambda d: d.rows == "mixture" and d.batch * d.accumulation < 4),
-    ("a tower alone trains, and a step of text has no gradient at all: DDP and backward refuse",
+    ("rows of text where only a tower trains: the loss has no gradient, and DDP and backward "
+     "refuse",
      lambda d: d.tuning in ("frozen llm", "alternating", "staged")
      and d.rows not in ("image", "rare pairs", "rare video")),
-    ("a text replay under a trained tower alone has no gradient",
+    ("text replay, dropped images or dummy pixels where only a tower trains: for the same "
+     "reason",
      lambda d: d.has("text replay", "modality dropout", "dummy pixels")
      and d.tuning in ("frozen llm", "alternating", "staged")),
-    ("DeepSpeed's own faults: ranks or steps that differ in which towers run (VG106, VG108)",
+    ("several kinds of rows under ZeRO: it fails or trains wrongly if ranks or steps differ in "
+     "the towers that run (VG106, VG108)",
      lambda d: d.strategy.startswith("zero") and (d.rows not in ("image", "rare pairs")
      or d.has("text replay", "modality dropout", "dummy pixels"))),
-    ("ZeRO-3 gathers the tower once per image in some classes (VG113)",
+    ("several images in a row under ZeRO-3 or FSDP2: some classes run the tower once per image "
+     "(VG113)",
      lambda d: d.strategy in ("zero3", "fsdp2") and d.rows in ("rare pairs", "mixture")),
-    ("FSDP gathers a tower on all ranks or none (VG106)",
+    ("ranks with different kinds of rows under FSDP2: they hang (VG106)",
      lambda d: d.strategy == "fsdp2" and (d.rows not in ("image", "text", "phases")
      or d.has("text replay", "modality dropout", "dummy pixels"))),
-    ("DeepSpeed's step takes no closure",
+    ("LBFGS under ZeRO: DeepSpeed's step takes no closure",
      lambda d: d.strategy.startswith("zero") and d.has("LBFGS")),
-    ("accelerate lets go of DeepSpeed's engine when a training ends: a second one has none",
+    ("a second training under ZeRO: accelerate lets go of DeepSpeed's engine when the first "
+     "one ends",
      lambda d: d.strategy.startswith("zero") and d.has("two trainings", "interrupted")),
-    ("compiled under ZeRO or FSDP2: minutes a run on two cores",
+    ("torch.compile under ZeRO or FSDP2: it takes minutes a run on two cores",
      lambda d: d.strategy.startswith(("zero", "fsdp")) and d.has("compile")),
-    ("a student, two models and two optimizers are not for DeepSpeed or FSDP",
+    ("a student, two models or two optimizers under ZeRO or FSDP2: these scripts are made for "
+     "DDP",
      lambda d: d.strategy not in ("single", "ddp")
      and d.program in ("student", "loop of two models", "loop of two optimizers")),
-    ("DDP keeps its hooks by what trains when it is made",
+    ("freezing in stages or by turns under DDP: DDP registers its hooks once, for what trains "
+     "then",
      lambda d: d.strategy == "ddp" and d.tuning in ("staged", "alternating")),
-    ("two forwards before one backward: DDP with unused parameters or checkpointing refuses",
+    ("two forwards before one backward under DDP with unused parameters or checkpointing: DDP "
+     "refuses",
      lambda d: d.strategy == "ddp" and d.has("text replay") and (d.checkpointing or varied(d))),
-    ("DDP and ZeRO-1 average what ranks keep in .grad: what is taken away before the last "
-     "micro-batch never is (VG640)",
+    ("gradients given back under DDP or ZeRO-1: they average what is in .grad at the last "
+     "micro-batch, and what was taken away before never is (VG640)",
      lambda d: d.strategy in ("ddp", "zero1") and d.has("gradients given back")),
-    ("LBFGS steps by itself: no accumulation of accelerate's, no second optimizer",
+    ("LBFGS with accumulation, a second optimizer, SAM or gradients that are taken or saved: "
+     "it steps by itself",
      lambda d: d.has("LBFGS") and (d.accumulation > 1 or d.own or d.program != "loop"
      or d.has("SAM", "dropped gradients", "gradients given back", "save and resume"))),
-    ("gradients are taken at substeps: there must be some",
+    ("gradients given back without accumulation: no micro-batch comes before the step",
      lambda d: d.has("gradients given back") and d.accumulation == 1),
-    ("SAM's two backwards and gradients that are taken or dropped",
+    ("SAM with accumulation, with gradients that are taken or dropped, or in another program",
      lambda d: d.has("SAM") and (d.has("dropped gradients", "gradients given back")
      or d.accumulation > 1 or d.program not in ("Trainer", "loop"))),
-    ("a batch without a forward: DeepSpeed and FSDP wait for it, nothing to climb or compile",
+    ("a skipped batch under ZeRO or FSDP2, where ranks wait for it, or with SAM, LBFGS or "
+     "torch.compile",
      lambda d: d.has("skipped batch") and (d.strategy not in ("single", "ddp")
      or d.has("SAM", "LBFGS", "compile"))),
-    ("one way to drive a training",
+    ("two ways to drive a training: saved and resumed, trained twice, interrupted, model_init",
      lambda d: sum(d.has(one) for one in ("save and resume", "two trainings", "interrupted",
                                           "model_init")) > 1),
-    ("model_init makes the plain model", lambda d: d.has("model_init")
+    ("model_init with what changes the model afterwards: stages, torch.compile, dummy pixels, "
+     "dropped images",
+     lambda d: d.has("model_init")
      and (d.program == "student" or d.tuning in ("staged", "alternating")
           or d.has("compile", "dummy pixels", "modality dropout"))),
-    ("a student is trained as it is", lambda d: d.program == "student"
+    ("a student beside the model with anything but full training",
+     lambda d: d.program == "student"
      and (d.tuning != "full" or bool(d.features))),
-    ("compiled: one shape, nothing besides", lambda d: d.has("compile")
+    ("torch.compile with checkpointing, generation, LoRA or shapes that change: it compiles "
+     "again and again",
+     lambda d: d.has("compile")
      and (d.checkpointing or d.has("generation", "dummy pixels", "modality dropout")
           or d.tuning.startswith("lora") or d.rows not in ("image", "rare text", "text"))),
-    ("an embedder's rows are texts", lambda d: d.program == "flagembedding" and d.rows != "text"),
-    ("commands draw their rows from a file of their own", lambda d: d.program in COMMANDS
+    ("FlagEmbedding's embedder with other rows than text",
+     lambda d: d.program == "flagembedding" and d.rows != "text"),
+    ("a framework's command with other rows than images, phases or rare text: its file holds "
+     "those",
+     lambda d: d.program in COMMANDS
      and d.program != "flagembedding" and d.rows not in ("image", "phases", "rare text")),
-    ("KTO's tables are mixed or in phases", lambda d: d.program == "trl kto"
+    ("KTO with images alone or under ZeRO",
+     lambda d: d.program == "trl kto"
      and (d.rows == "image" or d.strategy.startswith("zero"))),
-    ("commands under FSDP2 are not drawn", lambda d: d.program in COMMANDS
+    ("a framework's command under FSDP2",
+     lambda d: d.program in COMMANDS
      and d.strategy == "fsdp2"),
-    ("commands are slow", lambda d: d.program in COMMANDS and d.accumulation > 4),
-    ("commands have no stages", lambda d: d.program in COMMANDS
+    ("a framework's command with accumulation 8: it is slow",
+     lambda d: d.program in COMMANDS and d.accumulation > 4),
+    ("a framework's command with stages or with a frozen part",
+     lambda d: d.program in COMMANDS
      and d.tuning in ("staged", "alternating", "frozen llm", "frozen tower")),
-    ("Gemini is a strategy of its own, gathers a tower on all ranks, and checkpoints its own way",
+    ("Gemini with one rank, text, checkpointing of transformers, or LoRA",
      lambda d: d.program == "gemini" and (d.world == 1 or d.strategy != "ddp" or d.checkpointing
      or d.rows not in ("image", "rare pairs") or d.tuning not in ("full", "frozen tower"))),
-    ("own training steps on a towers' model, or one's own accumulation",
+    ("a training_step of one's own with torch.compile",
      lambda d: d.program == "own training_step" and d.has("compile")),
 )  # fmt: skip
 """Each with what it would run into: a run that fails by itself is not an ordinary one."""

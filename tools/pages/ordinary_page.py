@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tools.ordinary.draws import CONTRADICTIONS
+
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = DOCS / "ordinary.md"
 DATA = DOCS / "data" / "ordinary.jsonl"
@@ -47,6 +49,7 @@ def text() -> str:
         *_counts(short),
         *_differing(lines),
         *_drawn(healthy(short)),
+        *_excluded(),
         *_costs(long),
         *_mended(),
     ]
@@ -54,8 +57,8 @@ def text() -> str:
 
 
 def healthy(lines: Sequence[Line]) -> list[Line]:
-    """Those that are right without the guard."""
-    return [line for line in lines if line["verdict"] != "not healthy"]
+    """Those that are right without the guard, and were judged with it."""
+    return [line for line in lines if line["verdict"] not in ("not healthy", "undecided")]
 
 
 def harms(line: Line) -> set[str]:
@@ -75,18 +78,19 @@ def _counts(lines: Sequence[Line]) -> Iterator[str]:
         return
     fit = healthy(lines)
     clean = sum(not harms(line) for line in fit)
-    yield f"**{len(fit)} healthy runs: {clean} are as without vlmguard, {len(fit) - clean} are not.** {len(lines) - len(fit)} draws failed by themselves.\n"
-    sources = Counter(line["sources"] for line in fit)
-    if len(sources) > 1:
-        most = sources.most_common(1)[0][1]
-        yield f"They ran with {len(sources)} versions of vlmguard's code, {most} of the runs with the same version.\n"
-    yield f"| ranks | healthy runs | wanted at least | same as without vlmguard | {' | '.join(NAMES.get(h, h) for h in HARMS)} |"
-    yield f"| --- |{' ---: |' * (len(HARMS) + 3)}"
+    slow = sum(line["verdict"] == "undecided" for line in lines)
+    yield f"**{len(fit)} healthy runs: {clean} are as without vlmguard, {len(fit) - clean} are not.** {len(lines) - len(fit) - slow} draws failed by themselves. {slow} more ended in time without vlmguard, and with it were still moving when their time was over: they are not judged.\n"
+    newest = lines[-1]["sources"]
+    versions = len({line["sources"] for line in fit})
+    yield f"They ran with {versions} versions of vlmguard's code; the last column counts those with the newest one.\n"
+    yield f"| ranks | healthy runs | wanted at least | same as without vlmguard | {' | '.join(NAMES.get(h, h) for h in HARMS)} | with the newest version |"
+    yield f"| --- |{' ---: |' * (len(HARMS) + 4)}"
     for name, wanted in WANTED.items():
         these = [line for line in fit if ranks(line) == name]
         found = Counter(harm for line in these for harm in harms(line))
         cells = (len(these), wanted, sum(not harms(line) for line in these))
-        yield f"| {name} | {' | '.join(map(str, cells))} | {' | '.join(str(found[h] or '') for h in HARMS)} |"
+        last = sum(line["sources"] == newest for line in these)
+        yield f"| {name} | {' | '.join(map(str, cells))} | {' | '.join(str(found[h] or '') for h in HARMS)} | {last} |"
     yield ""
 
 
@@ -129,6 +133,18 @@ def _drawn(lines: Sequence[Line]) -> Iterator[str]:
     for factor in ("program", "model", "strategy", "rows", "accumulation", "tuning"):
         yield _row(factor, Counter(_value(draw, factor) for draw in draws))
     yield _row("besides", Counter(one for draw in draws for one in draw["features"]))
+    yield ""
+
+
+def _excluded() -> Iterator[str]:
+    """What is not drawn, with the reasons."""
+    yield "## What is not drawn"
+    yield ""
+    yield "Most of these combinations fail without vlmguard, too, or make no sense; a few are slow. Broken runs are tried elsewhere: see the [proof](proof.md)."
+    yield ""
+    yield from (f"- {reason}" for reason, _ in CONTRADICTIONS)
+    yield ""
+    yield "Commands are drawn with an evaluation and with the best checkpoint, and with none of the other things in the row \"besides\"."
     yield ""
 
 

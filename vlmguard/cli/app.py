@@ -18,6 +18,7 @@ COMMANDS = (
     "rehearse",
     "explain",
     "rows",
+    "files",
     "ledger",
     "doctor",
     "selftest",

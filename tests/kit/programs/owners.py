@@ -212,16 +212,29 @@ def longer_step() -> Any:
     return done(trainer(Longer))
 
 
-@scene
-def own_step_broken() -> Any:
+def detached() -> Any:
     """What the tower says is detached: no gradient comes back to it."""
     model = vision()
     found = next(m for n, m in model.named_modules() if n.endswith("multi_modal_projector"))
     found.register_forward_hook(lambda module, args, result: result.detach())
+    return model
+
+
+def stopped(made: Trainer) -> Any:
     try:
-        return done(trainer(OwnStep, model, rows=ROWS))
+        return done(made)
     except RuntimeError as error:
-        return {"stopped": str(error)[:200], "hooks": hooks(model)}
+        return {"stopped": str(error)[:200], "hooks": hooks(made.model)}
+
+
+@scene
+def own_step_broken() -> Any:
+    return stopped(trainer(OwnStep, detached(), rows=ROWS))
+
+
+@scene
+def model_init_broken() -> Any:
+    return stopped(trainer(model=detached, rows=ROWS))
 
 
 class OwnAccelerator(Trainer):
@@ -262,9 +275,10 @@ class ReplacesModel(TrainerCallback):
     """Puts another model, with an optimizer of its own, in the place of the trainer's."""
 
     trainer: Any
+    make = staticmethod(vision)
 
     def on_train_begin(self, args, state, control, **kwargs):
-        self.trainer.model = vision()
+        self.trainer.model = self.make()
         made = torch.optim.SGD(self.trainer.model.parameters(), lr=1e-2)
         self.trainer.optimizer = self.trainer.accelerator.prepare(made)
 
@@ -281,6 +295,14 @@ def replaced_model() -> Any:
     callback = ReplacesModel()
     made = callback.trainer = trainer(OfItself, callbacks=[callback])
     return {**done(made), "hooks of the first": hooks(made.model_wrapped)}
+
+
+@scene
+def replaced_model_broken() -> Any:
+    callback = ReplacesModel()
+    callback.make = detached
+    made = callback.trainer = trainer(OfItself, callbacks=[callback], rows=ROWS)
+    return stopped(made)
 
 
 # A second life

@@ -1,0 +1,188 @@
+"""``vlmguard files``: which files of a model, a data set or a cache are cut or broken.
+
+What is known of a whole file is in it: a safetensors header says how long the file is, a zip file
+(``.bin``, ``.pt`` of torch 1.6 and later) has its directory at the end, JSON ends, an image can be
+decoded.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vlmguard.cli import words
+
+IMAGES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
+_POINTER = b"version https://git-lfs"
+_MAX_HEADER = 100_000_000  # bytes; safetensors refuses a longer one
+
+
+class BrokenError(Exception):
+    """Why a file is not whole."""
+
+
+def add(app: typer.Typer) -> None:
+    """Put the command into the program."""
+    app.command("files")(files)
+
+
+def files(
+    places: Annotated[
+        list[Path] | None,
+        typer.Argument(help="files and folders (default: the caches of both hubs)", metavar="PATH"),
+    ] = None,
+) -> None:
+    """Find the cut and broken files of a model, a data set or a cache.
+
+    It reads safetensors, .bin, .pt, JSON, YAML and images, and prints what fetches a hub's file
+    again. Exit status: 0 all that it can judge are whole, 1 some are not, 2 a path is not there.
+    """
+    given = places or [each for each in caches() if each.exists()]
+    for place in given:
+        if not place.exists():
+            words.fail(f"{place}: no such file or folder")
+    judged, broken = 0, 0
+    for path in found(given):
+        try:
+            judged += check(path)
+        except BrokenError as error:
+            judged, broken = judged + 1, broken + 1
+            typer.echo(f"broken: {path}: {error}")
+            again = fetch(path)
+            if again:
+                typer.echo(f"  {again}")
+    where = ", ".join(map(str, given)) or "no cache"
+    typer.echo(f"{judged} files judged, {broken} broken: {where}")
+    raise typer.Exit(1 if broken else 0)
+
+
+def caches() -> list[Path]:
+    """Where the hubs of Hugging Face and ModelScope keep files."""
+    home = Path.home() / ".cache"
+    hub = Path(os.environ.get("HF_HOME", home / "huggingface"), "hub")
+    scope = os.environ.get("MODELSCOPE_CACHE", home / "modelscope")
+    return [Path(os.environ.get("HF_HUB_CACHE", hub)), Path(scope)]
+
+
+def found(places: list[Path]) -> Iterator[Path]:
+    """All files, each once, by its first name. A hub's cache has each file as a blob, too: that
+    has no ending, and is not judged."""
+    for place in places:
+        if not place.is_dir():
+            yield place
+            continue
+        for folder, folders, names in os.walk(place, followlinks=False):
+            folders.sort()
+            yield from (Path(folder, name) for name in sorted(names))
+
+
+def check(path: Path) -> bool:
+    """Whether the file could be judged: there may be no way, or Pillow is not installed.
+
+    Raises:
+        BrokenError: it is not whole.
+    """
+    judge = _judge(path.suffix.lower())
+    if judge is None:
+        return False
+    try:
+        with path.open("rb") as file:
+            if file.read(len(_POINTER)) == _POINTER:
+                raise BrokenError("a git-lfs pointer, not the file: git lfs pull")
+        if path.stat().st_size == 0:
+            raise BrokenError("empty")
+        return judge(path)
+    except OSError as error:
+        raise BrokenError(error.strerror or str(error)) from error
+
+
+def _judge(suffix: str) -> Callable[[Path], bool] | None:
+    known: dict[str, Callable[[Path], bool]] = {
+        ".safetensors": _safetensors,
+        **dict.fromkeys((".bin", ".pt", ".pth", ".ckpt"), _torch),
+        ".json": _json,
+        **dict.fromkeys((".yaml", ".yml"), _yaml),
+        **dict.fromkeys(IMAGES, _image),
+    }
+    return known.get(suffix)
+
+
+def _safetensors(path: Path) -> bool:
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        (length,) = struct.unpack("<Q", file.read(8).ljust(8, b"\0"))
+        if length > min(size, _MAX_HEADER):
+            raise BrokenError(f"its header would be {length} bytes long")
+        try:
+            header = json.loads(file.read(length))
+            ends = [one["data_offsets"][1] for key, one in header.items() if key != "__metadata__"]
+        except (ValueError, AttributeError, KeyError, IndexError, TypeError) as error:
+            raise BrokenError(f"its header cannot be read: {error}") from error
+    whole = 8 + length + max(ends, default=0)
+    if size != whole:
+        raise BrokenError(f"{size} bytes of {whole}")
+    return True
+
+
+def _torch(path: Path) -> bool:
+    """A pickle, as torch wrote before 1.6, does not tell its length."""
+    with path.open("rb") as file:
+        start = file.read(2)
+    if start[:1] == b"<":
+        raise BrokenError("a web page, not the file")
+    if start == b"PK" and not zipfile.is_zipfile(path):
+        raise BrokenError("cut: the end of the zip file is missing")
+    return start == b"PK"
+
+
+def _json(path: Path) -> bool:
+    try:
+        json.loads(path.read_bytes())
+    except ValueError as error:
+        raise BrokenError(f"no JSON: {error}") from error
+    return True
+
+
+def _yaml(path: Path) -> bool:
+    try:
+        import yaml
+    except ImportError:
+        return False
+    try:
+        list(yaml.compose_all(path.read_text(encoding="utf-8")))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BrokenError(f"no YAML: {' '.join(str(error).split())}") from error
+    return True
+
+
+def _image(path: Path) -> bool:
+    try:
+        from PIL import Image
+    except ImportError:
+        return False
+    Image.MAX_IMAGE_PIXELS = None
+    try:
+        with Image.open(path) as image:
+            image.load()
+    except Exception as error:  # a decoder's, whichever it is
+        raise BrokenError(f"no image that Pillow can read: {error}") from error
+    return True
+
+
+def fetch(path: Path) -> str:
+    """What fetches the file of a hub's cache again, or ""."""
+    parts = path.absolute().parts
+    for at, part in enumerate(parts):
+        kind, _, name = part.partition("--")
+        if kind in ("models", "datasets") and name and parts[at + 1 : at + 2] == ("snapshots",):
+            repo, inner = name.replace("--", "/"), "/".join(parts[at + 3 :])
+            more = " --repo-type dataset" if kind == "datasets" else ""
+            return f"hf download {repo} {inner}{more} --force-download"
+    return ""
