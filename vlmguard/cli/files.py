@@ -21,6 +21,8 @@ from vlmguard.cli import words
 
 IMAGES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 _POINTER = b"version https://git-lfs"
+_PAGES = (b"<!doctype", b"<html")
+_NOTES = "__metadata__"
 _MAX_HEADER = 100_000_000  # bytes; safetensors refuses a longer one
 
 
@@ -38,6 +40,9 @@ def files(
         list[Path] | None,
         typer.Argument(help="files and folders (default: the caches of both hubs)", metavar="PATH"),
     ] = None,
+    keys: Annotated[
+        bool, typer.Option("--keys", help="print the names of the tensors in safetensors, too")
+    ] = False,
 ) -> None:
     """Find the cut and broken files of a model, a data set or a cache.
 
@@ -52,6 +57,9 @@ def files(
     for path in found(given):
         try:
             judged += check(path)
+            if keys and path.suffix == ".safetensors":
+                names = sorted(header(path)[1])
+                typer.echo("\n  ".join([f"{path}:", *names]))
         except BrokenError as error:
             judged, broken = judged + 1, broken + 1
             typer.echo(f"broken: {path}: {error}")
@@ -94,8 +102,11 @@ def check(path: Path) -> bool:
         return False
     try:
         with path.open("rb") as file:
-            if file.read(len(_POINTER)) == _POINTER:
-                raise BrokenError("a git-lfs pointer, not the file: git lfs pull")
+            start = file.read(len(_POINTER))
+        if start == _POINTER:
+            raise BrokenError("a git-lfs pointer, not the file: git lfs pull")
+        if start.lower().startswith(_PAGES):
+            raise BrokenError("a web page, not the file")
         if path.stat().st_size == 0:
             raise BrokenError("empty")
         return judge(path)
@@ -114,20 +125,31 @@ def _judge(suffix: str) -> Callable[[Path], bool] | None:
     return known.get(suffix)
 
 
-def _safetensors(path: Path) -> bool:
+def header(path: Path) -> tuple[int, dict[str, int]]:
+    """The length of a safetensors file's header in bytes, and for each tensor's name where it ends,
+    in bytes behind the header.
+
+    Raises:
+        BrokenError: there is no header.
+    """
     size = path.stat().st_size
     with path.open("rb") as file:
         (length,) = struct.unpack("<Q", file.read(8).ljust(8, b"\0"))
         if length > min(size, _MAX_HEADER):
             raise BrokenError(f"its header would be {length} bytes long")
         try:
-            header = json.loads(file.read(length))
-            ends = [one["data_offsets"][1] for key, one in header.items() if key != "__metadata__"]
+            told = json.loads(file.read(length))
+            tensors = {key: one["data_offsets"][1] for key, one in told.items() if key != _NOTES}
+            return length, tensors
         except (ValueError, AttributeError, KeyError, IndexError, TypeError) as error:
             raise BrokenError(f"its header cannot be read: {error}") from error
-    whole = 8 + length + max(ends, default=0)
-    if size != whole:
-        raise BrokenError(f"{size} bytes of {whole}")
+
+
+def _safetensors(path: Path) -> bool:
+    length, tensors = header(path)
+    whole = 8 + length + max(tensors.values(), default=0)
+    if path.stat().st_size != whole:
+        raise BrokenError(f"{path.stat().st_size} bytes of {whole}")
     return True
 
 
@@ -135,8 +157,6 @@ def _torch(path: Path) -> bool:
     """A pickle, as torch wrote before 1.6, does not tell its length."""
     with path.open("rb") as file:
         start = file.read(2)
-    if start[:1] == b"<":
-        raise BrokenError("a web page, not the file")
     if start == b"PK" and not zipfile.is_zipfile(path):
         raise BrokenError("cut: the end of the zip file is missing")
     return start == b"PK"
