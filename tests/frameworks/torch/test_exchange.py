@@ -40,8 +40,9 @@ def told(*outputs):
 
 
 def torchrun(mode, ranks, *flags):
+    port = [] if "--standalone" in flags else [f"--master-port={free_port()}"]
     command = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={ranks}",
-               f"--master-port={free_port()}", *flags, SCRIPT, mode]  # fmt: skip
+               *port, *flags, SCRIPT, mode]  # fmt: skip
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     return told(done.stdout), done.stderr
@@ -58,8 +59,10 @@ def all_heard(said, ranks, values):
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
-def test_through_torchruns_agent(ranks):
-    told, stderr = torchrun("everything", ranks)
+@pytest.mark.parametrize("rendezvous", ["--rdzv-backend=static", "--standalone"])
+def test_through_torchruns_agent(ranks, rendezvous):
+    """--standalone is a c10d rendezvous on this machine."""
+    told, stderr = torchrun("everything", ranks, rendezvous)
     every = [*range(ranks)]
     for what, values in (
         ("before", [f"d{rank}" for rank in every]),

@@ -34,7 +34,7 @@ def lived(guard: bool) -> dict[str, Any]:
 HEALTHY = (
     "model_init model_init_of_text searched own_step longer_step own_accelerator interrupted twice "
     "replaced_parameters replaced_model terminated out_of_memory smaller_batch nested "
-    "freed loops_freed loop_let_go threads two_accelerators two_models two_optimizers"
+    "copied freed loops_freed loop_let_go threads two_accelerators two_models two_optimizers"
 ).split()
 
 
