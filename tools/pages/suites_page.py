@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tools.suites.suites import SUITES
+
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = DOCS / "suites.md"
 DATA = DOCS / "data" / "suites.jsonl"
@@ -63,6 +65,11 @@ def _counts(heads: dict[str, Line], tests: Sequence[Line]) -> Iterator[str]:
         ours, day = f"`{head['vlmguard']}`", head["recorded"]
         cells = (NAMES[suite], f"`{head['source']}`", ours, day, head["env"], head["tests"], *row)
         yield f"| {' | '.join(map(str, cells))} |"
+    yield ""
+    yield "Not all files of a suite are run, but those that train, wrap a model or load data:"
+    yield ""
+    for suite in sorted(heads):
+        yield f"- {NAMES[suite]}: {', '.join(f'`{name}`' for name in SUITES[suite].files)}"
     yield ""
     gone = [name for name, head in sorted(heads.items()) if head["vlmguard"] in GONE]
     if gone:
