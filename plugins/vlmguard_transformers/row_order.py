@@ -7,6 +7,7 @@ GRPO all ranks may answer one prompt at a time.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -27,30 +28,31 @@ def may_be_alike(trainer: Any) -> bool:
     if not all(_known(maker) for maker in makers if maker is not None):
         return True
     args, data = trainer.args, trainer.train_dataset
-    config = getattr(args, "accelerator_config", None)
-    if getattr(config, "split_batches", False) or getattr(config, "dispatch_batches", False):
+    if _shares_rows(trainer) or hasattr(data, "packed_idx"):
         return True
-    if _ranks_share_rows(trainer) or hasattr(data, "packed_idx"):
-        return True
-    if _is_a(trainer, "GRPOTrainer", "RLOOTrainer"):
+    if _answers(trainer):
         return _one_prompt(trainer)
-    batch, drops = args.per_device_train_batch_size, _drops(args)
     if not _in_order(trainer):
-        return _rare(columns.in_order(data) if columns.columns(data) else None, batch)
+        return _rare(trainer, data)
+    batch, drops = args.per_device_train_batch_size, _drops(args)
     split = alike_by_turns if _shards_by_turns(trainer) else alike
     return _alike(trainer, data, batch, drops, split)
 
 
 def may_be_alike_in_evaluation(trainer: Any) -> bool:
-    """As `may_be_alike`. Rows of an evaluation come in their order."""
+    """As `may_be_alike`. transformers' own sampler hands an evaluation's rows out in order."""
+    args, sampler = trainer.args, getattr(trainer, "_get_eval_sampler", None)
     maker = getattr(trainer, "get_eval_dataloader", None)
-    if maker is None or not _known(maker) or _ranks_share_rows(trainer):
+    own = getattr(sampler, "__module__", "") == "transformers.trainer"
+    grouped = getattr(args, "train_sampling_strategy", "") == "group_by_length"
+    if maker is None or not _known(maker) or not own or _shares_rows(trainer):
+        return True
+    if grouped or getattr(args, "group_by_length", False):
         return True
     given = trainer.eval_dataset
     sets = list(given.values()) if isinstance(given, dict) else [given]
-    split = alike_by_turns if _is_by_turns(maker) else alike
-    batch, drops = trainer.args.per_device_eval_batch_size, _drops(trainer.args)
-    return all(_alike(trainer, data, batch, drops, split) for data in sets if data is not None)
+    batch, drops = args.per_device_eval_batch_size, _drops(args)
+    return all(_alike(trainer, data, batch, drops, alike) for data in sets if data is not None)
 
 
 def evaluates(trainer: Any) -> bool:
@@ -70,46 +72,80 @@ def _alike(trainer: Any, data: Any, batch: int, drops: bool, split: Any) -> bool
     return kinds is None or bool(split(kinds, trainer.args.world_size, batch, drops))
 
 
-def _rare(kinds: Sequence[str] | None, batch: int) -> bool:
-    """Whether so few rows lack something that no micro-batch can: rows at random then part no
-    ranks."""
-    each = list(map(senses, kinds or ()))
+def _rare(trainer: Any, data: Any) -> bool:
+    """Whether so few rows lack something that hardly a micro-batch of the run does: rows at random
+    then part no ranks. Rows that cannot be counted are taken for as many as those looked at."""
+    args = trainer.args
+    counted = columns.in_order(data) if columns.columns(data) else None
+    each = list(map(senses, counted or peek.some(trainer, data) or ()))
+    if not each:
+        return False
+    batch = args.per_device_train_batch_size
+    steps = args.max_steps * args.gradient_accumulation_steps * args.world_size
+    micros = steps if steps > 0 else args.num_train_epochs * len(data) / batch
     lack = [sum(sense not in one for one in each) for sense in frozenset().union(*each)]
-    return bool(lack) and all(number < batch for number in lack)
+    chance = [
+        math.comb(few, batch) / math.comb(max(len(each), batch), batch)
+        if counted
+        else (few / len(each)) ** batch
+        for few in lack
+    ]
+    return bool(chance) and max(chance) * micros < 1
 
 
 def _in_order(trainer: Any) -> bool:
     """Whether rows come in the order of the data set: a setting of transformers, of ms-swift, of
     LLaMA-Factory or of a trainer of TRL's, or what TRL's sampler for KTO and BCO does."""
     args, more = trainer.args, getattr(trainer, "finetuning_args", None)
-    sampler = getattr(getattr(trainer, "_get_train_sampler", None), "__qualname__", "")
     return (
         getattr(args, "train_sampling_strategy", "random") == "sequential"
         or (_shards_by_turns(trainer) and not args.train_dataloader_shuffle)
         or bool(getattr(more, "disable_shuffling", False))
         or not getattr(trainer, "shuffle_dataset", True)
-        or sampler.startswith(("KTOTrainer.", "BCOTrainer."))
+        or _sampler_of(trainer) in ("KTOTrainer", "BCOTrainer")
     )
 
 
+def _sampler_of(trainer: Any) -> str:
+    """The class that makes the sampler. ms-swift's mix-in passes it on, to TRL's."""
+    for kind in type(trainer).__mro__:
+        if "_get_train_sampler" in vars(kind) and kind.__name__ != "RLHFTrainerMixin":
+            return kind.__name__ if kind.__module__.startswith("trl.") else ""
+    return ""
+
+
 def _shards_by_turns(trainer: Any) -> bool:
-    return _is_by_turns(getattr(trainer, "get_train_dataloader", None))
+    """Whether ms-swift's own loader does, which not all of its trainers have."""
+    return _is_a(trainer, "DataLoaderMixin")
 
 
-def _is_by_turns(maker: Any) -> bool:
-    """Whether it is ms-swift's, which not all of its trainers have."""
-    return str(getattr(maker, "__qualname__", "")).startswith("DataLoaderMixin.")
-
-
-def _ranks_share_rows(trainer: Any) -> bool:
-    """Whether several ranks have the same rows at a time: tensor, context or sequence parallel."""
-    told = getattr(trainer.args, "parallelism_config", None)
-    deepspeed = getattr(trainer.args, "deepspeed", None)
-    sizes = [getattr(told, f"{name}_size", 1) for name in ("tp", "cp", "sp")]
+def _shares_rows(trainer: Any) -> bool:
+    """Whether several ranks have the same rows at a time (tensor, context or sequence parallel), or
+    one rank hands out the batches of all."""
+    args, accelerator = trainer.args, getattr(trainer, "accelerator", None)
+    config = getattr(args, "accelerator_config", None)
+    if getattr(config, "split_batches", False) or getattr(config, "dispatch_batches", False):
+        return True
+    sizes = [
+        getattr(told, f"{name}_size", 1)
+        for told in (getattr(each, "parallelism_config", None) for each in (args, accelerator))
+        for name in ("tp", "cp", "sp")
+    ]
     sizes.append(getattr(getattr(trainer, "template", None), "sequence_parallel_size", 1))
-    if isinstance(deepspeed, dict):
-        sizes.append(deepspeed.get("tensor_parallel", {}).get("autotp_size", 1))
+    sizes.append(getattr(getattr(trainer, "model", None), "tp_size", 1))
+    plugin = getattr(getattr(accelerator, "state", None), "deepspeed_plugin", None)
+    for deepspeed in (getattr(args, "deepspeed", None), getattr(plugin, "deepspeed_config", None)):
+        if isinstance(deepspeed, dict):
+            sizes.append(deepspeed.get("tensor_parallel", {}).get("autotp_size", 1))
     return any(isinstance(size, int) and size > 1 for size in sizes)
+
+
+def _answers(trainer: Any) -> bool:
+    """Whether it trains on several answers to a prompt, as GRPO does."""
+    several = getattr(trainer, "num_generations", 0)
+    return _is_a(trainer, "GRPOTrainer", "RLOOTrainer") or (
+        isinstance(several, int) and several > 1
+    )
 
 
 def _is_a(trainer: Any, *names: str) -> bool:
@@ -122,7 +158,8 @@ def _one_prompt(trainer: Any) -> bool:
     args = trainer.args
     whole = args.per_device_train_batch_size * args.world_size
     whole = getattr(args, "generation_batch_size", None) or whole
-    return bool(args.num_generations >= whole) or not getattr(trainer, "shuffle_dataset", True)
+    several = getattr(args, "num_generations", None) or getattr(trainer, "num_generations", 1)
+    return bool(several >= whole) or not getattr(trainer, "shuffle_dataset", True)
 
 
 def alike_by_turns(kinds: Sequence[str], world: int, batch: int, drops: bool) -> bool:

@@ -155,7 +155,8 @@ def _may_be_alike(read: Reading, trained: bool, evaluated: bool) -> bool:
 
     known = read.state.kept if read.state is not None else {}
     if "may be alike" not in known:
-        asked = [row_order.may_be_alike] if trained or not evaluated else []
+        trains = read.phase == "train" and (trained or not evaluated)
+        asked = [row_order.may_be_alike] if trains else []
         if evaluated and (read.phase != "train" or row_order.evaluates(read.trainer)):
             asked.append(row_order.may_be_alike_in_evaluation)
         found = [contain("reading the order of rows", each, read.trainer) for each in asked]

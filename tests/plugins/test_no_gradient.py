@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -29,8 +31,29 @@ def test_zeros_are_taken_back_but_behind_closed_gates(gradients, moved, kept):
         shard.grad = torch.full_like(shard, value)
     empty = torch.zeros(0, requires_grad=True)
     empty.grad = torch.zeros(0)
-    no_gradient.take_back([*shards, empty], [torch.tensor(each) for each in moved])
+    take_back([[*shards, empty]], moved)
     assert [each.grad is not None for each in (*shards, empty)] == [kept] * (len(shards) + 1)
+
+
+def take_back(groups, moved=()):
+    moved = [torch.tensor(each) for each in moved]
+    held = [[SimpleNamespace(sharded_param=shard) for shard in shards] for shards in groups]
+    no_gradient.take_back([no_gradient.BlankInput(str(n), h, moved) for n, h in enumerate(held)])
+
+
+def test_each_module_is_judged_alone():
+    """A sound's blank beside an image runs the image's projector, too."""
+    groups = [[torch.zeros(2, requires_grad=True)] for _ in range(2)]
+    empty = torch.zeros(0, requires_grad=True)
+    for value, (shard,) in enumerate(groups):
+        shard.grad = torch.full_like(shard, value)
+    empty.grad = torch.zeros(0)
+    take_back([*groups, [empty]])
+    assert [shard.grad is not None for (shard,) in groups] == [False, True]
+    assert empty.grad is not None, "as with the rest: other ranks may hold what is not zero"
+    groups[1][0].grad.zero_()
+    take_back([*groups, [empty]])
+    assert not [each for each in (groups[1][0], empty) if each.grad is not None]
 
 
 class Two(torch.nn.Module):
@@ -41,10 +64,10 @@ class Two(torch.nn.Module):
         torch.manual_seed(0)
         self.tower = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
         self.llm = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 1))
-        self.gradients, self.dtype = None, torch.float32
+        self.gradients, self.dtype, self.inputs = None, torch.float32, 0.0
 
     def forward(self, kind):
-        x = torch.ones(1, 4, dtype=self.dtype)
+        x = torch.ones(1, 4, dtype=self.dtype) + self.inputs
         if kind != "text":
             if self.gradients is not None:
                 self.gradients.used("image")
@@ -170,19 +193,19 @@ def test_as_without_a_blank(group, way, reduce_dtype, root):
 def test_what_the_blanks_would_have_changed(group):
     """The comparison sees a blank whose gradients nobody takes back."""
     plain, guarded = made(False), made(True)
-    guarded[0].gradients._judge = lambda one, last: None
+    guarded[0].gradients._end = lambda: None
     told = [accumulated(*guarded, kinds) == accumulated(*plain, kinds) for kinds in WINDOWS[:2]]
     assert told == [True, False]
 
 
-def test_where_nothing_else_trains_nothing_is_taken_back(group):
-    """Ranks that take back and ranks that do not would not clip together."""
-    model, _ = made(True)
-    model.llm.requires_grad_(False)
-    loss = model("text")
-    assert not list(model.gradients._blanks)
-    loss.backward()
-    assert all(p.grad is not None for p in model.tower.parameters())
+def test_where_the_tower_alone_trains(group):
+    """The embeddings have a gradient all the same (`enable_input_require_grads`)."""
+    plain, guarded = made(False), made(True)
+    for model, _ in (plain, guarded):
+        model.llm.requires_grad_(False)
+        model.inputs = torch.zeros(1, 4, requires_grad=True)
+    for kinds in (["image"], ["text"], ["image", "text"]):
+        assert accumulated(*guarded, kinds) == accumulated(*plain, kinds)
 
 
 def test_a_recomputation_knows_the_blank_by_its_memory():

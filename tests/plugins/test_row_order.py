@@ -68,6 +68,7 @@ def trainer(kinds, order="sequential", **more):
     args = SimpleNamespace(
         world_size=2, per_device_train_batch_size=1, train_sampling_strategy=order,
         accelerator_config=SimpleNamespace(split_batches=False, dispatch_batches=None, **more),
+        max_steps=-1, num_train_epochs=3, gradient_accumulation_steps=1,
     )  # fmt: skip
     return kind(model=Model(), data_collator=_collate, args=args, train_dataset=Rows(kinds))
 
@@ -101,29 +102,35 @@ def test_columns_are_read_where_there_are_some(monkeypatch, kinds, alike):
 def test_other_settings_of_the_order(kinds, alike, of):
     one, ordered = trainer(kinds, "random"), trainer(kinds, "random")
     if of == "ms-swift":
-        for each, shuffles in ((one, True), (ordered, False)):
-            each.args.train_dataloader_shuffle = shuffles
-            each.get_train_dataloader = by_turns
+        one, ordered = by_turns(one), by_turns(ordered)
+        one.args.train_dataloader_shuffle = True
+        ordered.args.train_dataloader_shuffle = False
     elif of == "LLaMA-Factory":
         one.finetuning_args = SimpleNamespace(disable_shuffling=False)
         ordered.finetuning_args = SimpleNamespace(disable_shuffling=True)
     elif of == "TRL":
         one.shuffle_dataset, ordered.shuffle_dataset = True, False
-    else:
-        ordered._get_train_sampler = made_by("trl.trainer", "KTOTrainer._get_train_sampler")
+    else:  # ms-swift's passes it on
+        sampler = {"_get_train_sampler": made_by("swift.rlhf_trainers", "any")}
+        swifts = type("RLHFTrainerMixin", (type(ordered),), sampler)
+        trls = type("KTOTrainer", (swifts,), {**sampler, "__module__": "trl.trainer"})
+        ordered = trls(**vars(ordered))
     assert not row_order.may_be_alike(one), "at random"
     assert row_order.may_be_alike(ordered) is alike
 
 
 def made_by(module, name):
-    def maker():
+    def maker(*given):
         pass
 
     maker.__module__, maker.__qualname__ = module, name
     return maker
 
 
-by_turns = made_by("swift.trainers.mixin", "DataLoaderMixin.get_train_dataloader")
+def by_turns(one):
+    """With ms-swift's loader."""
+    maker = {"get_train_dataloader": made_by("swift.trainers.mixin", "any")}
+    return type("DataLoaderMixin", (type(one),), maker)(**vars(one))
 
 
 @pytest.mark.parametrize(
@@ -137,19 +144,26 @@ by_turns = made_by("swift.trainers.mixin", "DataLoaderMixin.get_train_dataloader
 def test_ms_swifts_other_trainers_shard_as_accelerate_does(kinds, turns, blocks):
     """Its KTO has no loader of its own; the setting is in its arguments all the same."""
     one, other = trainer(kinds), trainer(kinds)
-    one.get_train_dataloader = by_turns
+    one = by_turns(one)
     for each in (one, other):
         each.args.train_dataloader_shuffle, each.args.per_device_train_batch_size = False, 2
     assert [row_order.may_be_alike(each) for each in (one, other)] == [turns, blocks]
 
 
-@pytest.mark.parametrize("of", ["cp", "sp", "tp", "ms-swift", "autotp", "packed", "none"])
+@pytest.mark.parametrize(
+    "of", ["cp", "sp", "tp", "launched", "ms-swift", "autotp", "plugin", "packed", "none"]
+)
 def test_ranks_that_share_rows_or_packs(of):
     one = trainer(["image", "text"])
     if of in ("cp", "sp", "tp"):
         one.args.parallelism_config = SimpleNamespace(**{f"{of}_size": 2})
     elif of == "ms-swift":
         one.template = SimpleNamespace(sequence_parallel_size=2)
+    elif of == "launched":
+        one.accelerator = SimpleNamespace(parallelism_config=SimpleNamespace(cp_size=2))
+    elif of == "plugin":
+        plugin = SimpleNamespace(deepspeed_config={"tensor_parallel": {"autotp_size": 2}})
+        one.accelerator = SimpleNamespace(state=SimpleNamespace(deepspeed_plugin=plugin))
     elif of == "autotp":
         one.args.deepspeed = {"tensor_parallel": {"autotp_size": 2}}
     elif of == "packed":
@@ -157,12 +171,28 @@ def test_ranks_that_share_rows_or_packs(of):
     assert row_order.may_be_alike(one) is (of != "none")
 
 
-@pytest.mark.parametrize(("batch", "alike"), [(2, False), (3, True)])
-def test_rows_so_rare_that_no_micro_batch_lacks_an_image(monkeypatch, batch, alike):
-    monkeypatch.setattr(columns, "columns", lambda dataset: ["images"])
-    monkeypatch.setattr(columns, "in_order", lambda dataset: [*IMAGE * 20, *TEXT * 2])
-    one = trainer([], "random")
-    one.args.per_device_train_batch_size = batch
+@pytest.mark.parametrize(
+    ("texts", "batch", "epochs", "steps", "alike"),
+    [
+        (2, 1, 1, -1, False),
+        (2, 3, 1, -1, True),  # no micro-batch can lack an image
+        (50, 8, 3, -1, True),  # one in 10^11 does
+        (50, 2, 3, -1, False),
+        (50, 2, 3, 20, True),  # of 40 micro-batches, one in 400 does
+        (500, 8, 3, -1, False),
+    ],
+)
+@pytest.mark.parametrize("told", ["columns", "rows"])
+def test_text_so_rare_that_no_micro_batch_lacks_an_image(
+    monkeypatch, told, texts, batch, epochs, steps, alike
+):
+    kinds = [*IMAGE * (1000 - texts), *TEXT * texts]
+    monkeypatch.setattr(columns, "columns", lambda dataset: ["images"] * (told == "columns"))
+    monkeypatch.setattr(columns, "in_order", lambda dataset: kinds)
+    monkeypatch.setattr(peek, "some", lambda trainer, dataset: kinds)
+    one = trainer(kinds, "random")
+    one.args.per_device_train_batch_size, one.args.num_train_epochs = batch, epochs
+    one.args.max_steps = steps
     assert row_order.may_be_alike(one) is alike
 
 
@@ -172,11 +202,20 @@ def test_rows_so_rare_that_no_micro_batch_lacks_an_image(monkeypatch, batch, ali
 def test_rows_of_an_evaluation_come_in_their_order(kinds, alike):
     one = trainer(["image", "text"], "random")
     one.args.per_device_eval_batch_size = 1
-    one.get_eval_dataloader = made_by("transformers.trainer", "Trainer.get_eval_dataloader")
+    one.get_eval_dataloader = made_by("swift.trainers.mixin", "any")  # calls transformers' own
+    one._get_eval_sampler = made_by("transformers.trainer", "Trainer._get_eval_sampler")
     one.eval_dataset = {"one": None, "two": None if kinds is None else Rows(kinds)}
     assert row_order.may_be_alike_in_evaluation(one) is alike
-    one.get_eval_dataloader = made_by("script", "Own.get_eval_dataloader")
-    assert row_order.may_be_alike_in_evaluation(one)
+    for change in ("loader", "sampler", "groups"):
+        other = type(one)(**vars(one))
+        other.args = SimpleNamespace(**vars(one.args))
+        if change == "loader":
+            other.get_eval_dataloader = made_by("script", "Own.get_eval_dataloader")
+        elif change == "sampler":  # GRPO's
+            other._get_eval_sampler = made_by("trl.trainer.grpo_trainer", "any")
+        else:
+            other.args.train_sampling_strategy = "group_by_length"
+        assert row_order.may_be_alike_in_evaluation(other)
 
 
 @pytest.mark.parametrize(
@@ -269,6 +308,12 @@ def test_an_evaluation_counts_where_there_is_one(monkeypatch, phase, strategy, t
     )
     parts = phase == "eval" or strategy == "steps"
     assert translate._may_be_alike(read, trained, True) is not parts
+
+
+def test_rows_of_a_training_do_not_count_in_an_evaluation(monkeypatch):
+    monkeypatch.setattr(row_order, "may_be_alike", lambda trainer: False)
+    read = SimpleNamespace(state=RunState(Settings()), trainer=None, phase="eval")
+    assert translate._may_be_alike(read, True, False)
 
 
 @pytest.mark.parametrize("may_be_alike", [False, True])

@@ -63,6 +63,7 @@ class Blank:
         self._first_crossing = False  # and no layer that does has run yet
         self._gradients = no_gradient.Gradients(found.owner)
         self._crossing: no_gradient.BlankInput | None = None  # of this forward's layers
+        self._own: set[str] = set()  # towers that this forward's own media have run, with gradients
         self._watched = False  # gradients of this forward's blanks are
         self._moved: list[torch.Tensor] = []  # then, whether such layers change anything
         self._given = False  # this forward was given embeddings
@@ -112,6 +113,7 @@ class Blank:
         if self.fault or sure(calls.in_backward()):
             return Did()
         self._settled = self._padded = False
+        self._own.clear()
         self._given = kwargs.get("inputs_embeds") is not None
         self._told = {name: value for name, value in kwargs.items() if value is not None}
         self._waiting.clear()
@@ -132,16 +134,16 @@ class Blank:
         if self._busy or sure(calls.in_backward()):
             return Did()
         if torch.is_grad_enabled():
-            contain("gradients of a blank input", self._own, path)
+            contain("gradients of a blank input", self._used, path)
         if not sure(self._is_settled()) and sure(self._several()):
             self._run_before(path)
         self._calls[path] = self._calls.get(path, 0) + 1
         return Did()
 
-    def _own(self, path: str) -> None:
-        kinds = [kind for kind, paths in self.layout.towers.items() if path in paths]
-        for kind in (*kinds, _CROSSING):
-            self._gradients.used(kind)
+    def _used(self, path: str) -> None:
+        self._own.add(path)
+        for key in (path, *self.layout.aligners, "", _CROSSING):
+            self._gradients.used(key)
 
     def _several(self) -> bool:
         """Whether kinds of input have towers of their own, which then run in the model's order."""
@@ -303,9 +305,14 @@ class Blank:
         return found
 
     def _watch(self, kind: str, found: list[torch.Tensor]) -> None:
-        parameters = self._runner.parameters(kind)
-        one = self._gradients.blank(kind, parameters, found, self._moved)
-        self._watched |= one is not None
+        """Not what this forward's own media have run, for another kind of the same tower."""
+        towers = self.layout.towers.get(kind, ())
+        same = bool(towers) and self._own.issuperset(towers)
+        for path, parameters in self._runner.parameters(kind).items():
+            if path in self._own or (same and path not in towers):
+                continue
+            one = self._gradients.blank(path, parameters, found, self._moved)
+            self._watched |= one is not None
 
     def _thrown(self, *given: torch.Tensor) -> None:
         if not sure(calls.in_backward()):

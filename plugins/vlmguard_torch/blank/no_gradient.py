@@ -33,8 +33,8 @@ class BlankInput:
     """A blank input of one forward.
 
     Attributes:
-        key: what it stands for: a kind of tower, or the layers of cross-attention.
-        held: FSDP2's objects for the parameters that it leads to.
+        key: what it leads to: a module's path, or the layers of cross-attention.
+        held: FSDP2's objects for the parameters there.
         moved: truth values; see `Gradients.blank`.
         reached: whether the backward that runs now has come to it.
         alone: whether these parameters had no gradient but those of blank inputs as it began.
@@ -68,8 +68,7 @@ class Gradients:
 
         They are the user's to keep if ``moved``, of which all is known by the backward, holds truth
         values and none is true: a new Mllama's gates are zero and let nothing through. One rank may
-        then hold zeros alone of what an image leaves, another not. They are kept, too, where
-        nothing else trains: without them backward would have refused.
+        then hold zeros alone of what an image leaves, another not.
         """
         owner = self._owner()
         if owner is None or not torch.is_grad_enabled() or calls.is_compiling():
@@ -78,8 +77,7 @@ class Gradients:
             return None
         known = fsdp2.by_parameter(owner)
         held = [known[id(p)] for p in parameters if p.requires_grad and id(p) in known]
-        trained = {id(each) for each in known.values() if each.sharded_param.requires_grad}
-        if not held or trained == set(map(id, held)):
+        if not held:
             return None
         one = BlankInput(key, held, moved)
         self._blanks.add(one)
@@ -117,34 +115,43 @@ class Gradients:
         return all(id(each) in kept for each in one.held if _has_gradient(each))
 
     def _end(self) -> None:
-        owner = self._owner()
-        last = owner is not None and fsdp2.is_last_backward(owner)
-        for one in self._blanks:
-            if one.reached and one.alone:
-                self._judge(one, last)
-
-    def _judge(self, one: BlankInput, last: bool) -> None:
         """Under accumulation gradients may not be reduced yet. They stay: on another rank they may
         be none of zeros, and FSDP2 sums those of one dtype."""
-        if not last or any(map(fsdp2.not_reduced, one.held)):
-            self._kept[one.key] = {id(each) for each in one.held if _has_gradient(each)}
-            return
-        self._kept.pop(one.key, None)
-        take_back([each.sharded_param for each in one.held], one.moved)
+        owner = self._owner()
+        last = owner is not None and fsdp2.is_last_backward(owner)
+        reduced = []
+        for one in [each for each in self._blanks if each.reached and each.alone]:
+            if not last or any(map(fsdp2.not_reduced, one.held)):
+                self._kept[one.key] = {id(each) for each in one.held if _has_gradient(each)}
+            else:
+                self._kept.pop(one.key, None)
+                reduced.append(one)
+        take_back(reduced)
 
 
 def _has_gradient(held: Any) -> bool:
     return held.sharded_param.grad is not None or fsdp2.not_reduced(held)
 
 
-def take_back(shards: Sequence[Any], moved: Sequence[torch.Tensor]) -> None:
-    """Drop the gradients of these parts of parameters, if they are zeros."""
-    gradients = [each.grad for each in shards if each.grad is not None]
-    parts = [getattr(each, "_local_tensor", each) for each in gradients]
-    filled = [each for each in parts if each.numel()]
-    if filled and bool((torch.stack(torch._foreach_norm(filled, float("inf"))) != 0).any()):
-        return
-    if moved and not bool(torch.stack(list(moved)).any()):  # may lie elsewhere than gradients do
-        return
-    for each in shards:
-        each.grad = None
+def take_back(blanks: Sequence[BlankInput]) -> None:
+    """Drop the gradients that are zeros, of each alone: another kind of media may have left others.
+    A rank that holds nothing of one does as with the rest."""
+    parts = {one: _filled(one) for one in blanks}
+    known = [one for one in blanks if parts[one]]
+    norms = [torch.stack(torch._foreach_norm(parts[one], float("inf"))).max() for one in known]
+    others = torch.stack(norms).ne(0).tolist() if norms else []
+    zeros = [one for one, other in zip(known, others, strict=True) if not other]
+    zeros += [one for one in blanks if not parts[one] and len(zeros) == len(known)]
+    through: dict[int, bool] = {}
+    for one in zeros:
+        if one.moved and id(one.moved) not in through:  # may lie elsewhere than gradients do
+            through[id(one.moved)] = bool(torch.stack(list(one.moved)).any())
+        if not one.moved or through[id(one.moved)]:
+            for each in one.held:
+                each.sharded_param.grad = None
+
+
+def _filled(one: BlankInput) -> list[torch.Tensor]:
+    gradients = [each.sharded_param.grad for each in one.held]
+    parts = [getattr(each, "_local_tensor", each) for each in gradients if each is not None]
+    return [each for each in parts if each.numel()]

@@ -64,12 +64,13 @@ class Runner:
         paths = (*self.layout.towers.get(kind, ()), *self.layout.aligners)
         return [self.layout.owner.get_submodule(path) for path in paths]
 
-    def parameters(self, kind: str) -> Iterator[Any]:
-        """Of what a blank of ``kind`` runs, and the owner's own."""
-        paths = self.behind.get(kind, ())
-        for module in (*self.modules(kind), *map(self.layout.owner.get_submodule, paths)):
-            yield from module.parameters()
-        yield from self.layout.owner.parameters(recurse=False)
+    def parameters(self, kind: str) -> dict[str, list[Any]]:
+        """Of what a blank of ``kind`` runs, by path; "": the owner's own."""
+        owner = self.layout.owner
+        towers = self.layout.towers.get(kind, ())
+        paths = (*towers, *self.layout.aligners, *self.behind.get(kind, ()))
+        found = {path: list(owner.get_submodule(path).parameters()) for path in paths}
+        return {**found, "": list(owner.parameters(recurse=False))}
 
     def _on(self, kind: str, device: torch.device, dtype: torch.dtype) -> dict[str, Any]:
         """Kept on the device: moving it anew for each forward would wait."""

@@ -40,6 +40,12 @@ def in_order(trainer: Any, dataset: Any) -> list[str] | None:
     return [told[row] for row in sorted(told)] if told and len(told) == len(dataset) else None
 
 
+def some(trainer: Any, dataset: Any) -> list[str] | None:
+    """Kinds of the rows that are looked at; None if nothing is known."""
+    told = _look(trainer, dataset)
+    return None if told is None else list(told.values())
+
+
 def _look(trainer: Any, dataset: Any, every: bool = False) -> dict[int, str] | None:
     """Rows that were looked at, with their kinds; None if nothing is known of them. ``every``: as
     many as the time allows, whatever they are."""
