@@ -73,8 +73,8 @@ def _alike(trainer: Any, data: Any, batch: int, drops: bool, split: Any) -> bool
 
 
 def _rare(trainer: Any, data: Any) -> bool:
-    """Whether so few rows lack something that hardly a micro-batch of the run does: rows at random
-    then part no ranks. Rows that cannot be counted are taken for as many as those looked at."""
+    """Whether so few rows lack something, or have it, that hardly a micro-batch of the run does:
+    rows at random then part no ranks. Of rows that cannot be counted, some are looked at."""
     args = trainer.args
     counted = columns.in_order(data) if columns.columns(data) else None
     each = list(map(senses, counted or peek.some(trainer, data) or ()))
@@ -87,10 +87,10 @@ def _rare(trainer: Any, data: Any) -> bool:
     chance = [
         math.comb(few, batch) / math.comb(max(len(each), batch), batch)
         if counted
-        else (few / len(each)) ** batch
+        else (max(few, 1) / len(each)) ** batch
         for few in lack
     ]
-    return bool(chance) and max(chance) * micros < 1
+    return bool(chance) and max(min(one, 1 - one) for one in chance) * micros < 1
 
 
 def _in_order(trainer: Any) -> bool:
@@ -101,15 +101,16 @@ def _in_order(trainer: Any) -> bool:
         getattr(args, "train_sampling_strategy", "random") == "sequential"
         or (_shards_by_turns(trainer) and not args.train_dataloader_shuffle)
         or bool(getattr(more, "disable_shuffling", False))
+        or not getattr(args, "train_sampler_random", True)  # ms-swift 3.2
         or not getattr(trainer, "shuffle_dataset", True)
         or _sampler_of(trainer) in ("KTOTrainer", "BCOTrainer")
     )
 
 
 def _sampler_of(trainer: Any) -> str:
-    """The class that makes the sampler. ms-swift's mix-in passes it on, to TRL's."""
+    """The class that makes the sampler, of TRL's. ms-swift's mix-ins pass it on."""
     for kind in type(trainer).__mro__:
-        if "_get_train_sampler" in vars(kind) and kind.__name__ != "RLHFTrainerMixin":
+        if "_get_train_sampler" in vars(kind) and not kind.__module__.startswith("swift."):
             return kind.__name__ if kind.__module__.startswith("trl.") else ""
     return ""
 

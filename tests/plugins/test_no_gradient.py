@@ -8,8 +8,9 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from tests.plugins.test_blank import Hearing, build, hear, picture, text
 from vlmguard_torch import calls
-from vlmguard_torch.blank import no_gradient
+from vlmguard_torch.blank import blank_input, no_gradient
 from vlmguard_torch.layout import cross_attention
 
 
@@ -196,6 +197,60 @@ def test_what_the_blanks_would_have_changed(group):
     guarded[0].gradients._end = lambda: None
     told = [accumulated(*guarded, kinds) == accumulated(*plain, kinds) for kinds in WINDOWS[:2]]
     assert told == [True, False]
+
+
+KINDS = {
+    "text": [], "image": ["image"], "sound": ["sound"], "both": ["image", "sound"],
+    "no target": ["image"],
+}  # fmt: skip
+MIXED = [
+    ["both"], ["image"], ["text"], ["sound"], ["text", "image"], ["image", "text"], ["text", "sound"],
+    ["no target", "text"], ["no target"], ["text", "no target", "sound"], ["both", "text", "image"],
+]  # fmt: skip
+
+
+def seen_and_heard(model, optimizer, kinds):
+    for n, kind in enumerate(kinds, 1):
+        model.set_requires_gradient_sync(n == len(kinds))
+        torch.manual_seed(n)
+        given = picture() if "image" in KINDS[kind] else text()
+        given |= {"sound": torch.ones(2, 3)} if "sound" in KINDS[kind] else {}
+        (model(**given) * (kind != "no target")).backward()
+    seen = left(model)
+    optimizer.step()
+    optimizer.zero_grad()
+    return seen
+
+
+def test_the_hooks_on_a_model_that_sees_and_hears(group):
+    """Of each tower and projector alone it is known what had an input."""
+    from torch.distributed.fsdp import fully_shard
+
+    sides = []
+    for blanks in (False, True):
+        model = build(Hearing)
+        if blanks:
+            blank_input.install(model, kinds=("image", "audio"), build=hear)
+        fully_shard(model.model.vision_tower)
+        fully_shard(model)
+        sides.append((model, torch.optim.AdamW(model.parameters(), 0.01)))
+    for number, kinds in enumerate(MIXED * 2):
+        plain, guarded = (seen_and_heard(*side, kinds) for side in sides)
+        names = [name for name, _ in sides[0][0].named_parameters()]
+        differ = [n for n, a, b in zip(names, plain, guarded, strict=True) if a != b]
+        assert not differ, (number, kinds)
+
+
+@pytest.mark.parametrize(("needed", "other", "kept"), [
+    (True, False, True), (True, True, False), (False, False, False)
+])  # fmt: skip
+def test_where_a_backward_would_have_failed_the_zeros_stay(needed, other, kept):
+    """Ranks without any gradient would not clip together with a rank that has some."""
+    tower, more = (torch.zeros(2, requires_grad=True) for _ in range(2))
+    tower.grad, more.grad = torch.zeros(2), torch.ones(2) if other else None
+    one = no_gradient.BlankInput("tower", [SimpleNamespace(sharded_param=tower)], [], needed)
+    no_gradient.take_back([one], [tower, more])
+    assert (tower.grad is not None) is kept
 
 
 def test_where_the_tower_alone_trains(group):

@@ -112,9 +112,12 @@ def test_other_settings_of_the_order(kinds, alike, of):
         one.shuffle_dataset, ordered.shuffle_dataset = True, False
     else:  # ms-swift's passes it on
         sampler = {"_get_train_sampler": made_by("swift.rlhf_trainers", "any")}
-        swifts = type("RLHFTrainerMixin", (type(ordered),), sampler)
-        trls = type("KTOTrainer", (swifts,), {**sampler, "__module__": "trl.trainer"})
-        ordered = trls(**vars(ordered))
+        swifts = type(
+            "RLHFTrainerMixin", (type(ordered),), {**sampler, "__module__": "swift.rlhf_trainers"}
+        )
+        trls = type("KTOTrainer", (type(ordered),), {**sampler, "__module__": "trl.trainer"})
+        kto = type("KTOTrainer", (swifts, trls), {"__module__": "swift.rlhf_trainers"})
+        ordered = kto(**vars(ordered))
     assert not row_order.may_be_alike(one), "at random"
     assert row_order.may_be_alike(ordered) is alike
 
@@ -180,6 +183,8 @@ def test_ranks_that_share_rows_or_packs(of):
         (50, 2, 3, -1, False),
         (50, 2, 3, 20, True),  # of 40 micro-batches, one in 400 does
         (500, 8, 3, -1, False),
+        (999, 1, 1, 10, True),  # no image may ever come
+        (999, 1, 3, -1, False),
     ],
 )
 @pytest.mark.parametrize("told", ["columns", "rows"])

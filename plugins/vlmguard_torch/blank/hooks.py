@@ -63,7 +63,8 @@ class Blank:
         self._first_crossing = False  # and no layer that does has run yet
         self._gradients = no_gradient.Gradients(found.owner)
         self._crossing: no_gradient.BlankInput | None = None  # of this forward's layers
-        self._own: set[str] = set()  # towers that this forward's own media have run, with gradients
+        self._own: set[str] = set()  # what this forward's own media have run, with gradients
+        self._blanks: list[no_gradient.BlankInput] = []  # of this forward
         self._watched = False  # gradients of this forward's blanks are
         self._moved: list[torch.Tensor] = []  # then, whether such layers change anything
         self._given = False  # this forward was given embeddings
@@ -87,6 +88,10 @@ class Blank:
             tower = owner.get_submodule(path)
             seen = self._made(functools.partial(self._seen, path))
             self._first[path] = tower, tower.register_forward_pre_hook(seen)
+        if self._several():
+            for path in self._behind_towers():
+                aligned = self._made(functools.partial(self._aligned, path))
+                self._handles.append(owner.get_submodule(path).register_forward_pre_hook(aligned))
         throw = cross_attention.ThrowAway(self._is_crossing, self._thrown)
         for path in self.layout.crossing:
             layer = owner.get_submodule(path)
@@ -114,6 +119,7 @@ class Blank:
             return Did()
         self._settled = self._padded = False
         self._own.clear()
+        self._blanks = []
         self._given = kwargs.get("inputs_embeds") is not None
         self._told = {name: value for name, value in kwargs.items() if value is not None}
         self._waiting.clear()
@@ -140,10 +146,21 @@ class Blank:
         self._calls[path] = self._calls.get(path, 0) + 1
         return Did()
 
+    def _aligned(self, path: str, aligner: Any, args: Any) -> Did:
+        """What lies behind a tower is called."""
+        if torch.is_grad_enabled() and not self._busy and not sure(calls.in_backward()):
+            contain("gradients of a blank input", self._used, path)
+        return Did()
+
     def _used(self, path: str) -> None:
-        self._own.add(path)
-        for key in (path, *self.layout.aligners, "", _CROSSING):
+        """By media of this forward's own. Of one tower it is known what lies behind it."""
+        used = [path] if self._several() else [path, *self._behind_towers()]
+        self._own.update(used)
+        for key in (*used, "", _CROSSING):
             self._gradients.used(key)
+
+    def _behind_towers(self) -> set[str]:
+        return {*self.layout.aligners, *self._runner.behind_all} - set(self.layout.watched)
 
     def _several(self) -> bool:
         """Whether kinds of input have towers of their own, which then run in the model's order."""
@@ -220,6 +237,8 @@ class Blank:
         )
 
     def _with(self, embeds: torch.Tensor, features: list[torch.Tensor]) -> Did:
+        for one in self._blanks:
+            one.needed = not embeds.requires_grad
         added = zero_contribution.add(embeds, features)
         if getattr(added, "shape", None) != embeds.shape:
             raise TypeError(f"{type(added).__name__}, not the embeddings")
@@ -305,14 +324,12 @@ class Blank:
         return found
 
     def _watch(self, kind: str, found: list[torch.Tensor]) -> None:
-        """Not what this forward's own media have run, for another kind of the same tower."""
-        towers = self.layout.towers.get(kind, ())
-        same = bool(towers) and self._own.issuperset(towers)
+        """Not what this forward's own media have run."""
         for path, parameters in self._runner.parameters(kind).items():
-            if path in self._own or (same and path not in towers):
-                continue
-            one = self._gradients.blank(path, parameters, found, self._moved)
-            self._watched |= one is not None
+            if path not in self._own:
+                one = self._gradients.blank(path, parameters, found, self._moved)
+                self._blanks += [one] if one is not None else []
+        self._watched |= bool(self._blanks)
 
     def _thrown(self, *given: torch.Tensor) -> None:
         if not sure(calls.in_backward()):

@@ -36,6 +36,7 @@ class BlankInput:
         key: what it leads to: a module's path, or the layers of cross-attention.
         held: FSDP2's objects for the parameters there.
         moved: truth values; see `Gradients.blank`.
+        needed: whether nothing else that the language model reads has a gradient.
         reached: whether the backward that runs now has come to it.
         alone: whether these parameters had no gradient but those of blank inputs as it began.
     """
@@ -43,6 +44,7 @@ class BlankInput:
     key: str
     held: list[Any]
     moved: Sequence[torch.Tensor]
+    needed: bool = False
     reached: bool = False
     alone: bool = False
 
@@ -126,22 +128,31 @@ class Gradients:
             else:
                 self._kept.pop(one.key, None)
                 reduced.append(one)
-        take_back(reduced)
+        trained = [] if owner is None else [p for p in owner.parameters() if p.requires_grad]
+        take_back(reduced, trained)
 
 
 def _has_gradient(held: Any) -> bool:
     return held.sharded_param.grad is not None or fsdp2.not_reduced(held)
 
 
-def take_back(blanks: Sequence[BlankInput]) -> None:
+def take_back(blanks: Sequence[BlankInput], trained: Sequence[Any] = ()) -> None:
     """Drop the gradients that are zeros, of each alone: another kind of media may have left others.
-    A rank that holds nothing of one does as with the rest."""
+    A rank that holds nothing of one does as with the rest.
+
+    Without a blank a backward in which nothing else has a gradient would have failed. There they
+    stay: ranks that have none at all of what is ``trained`` do not clip together with those that
+    have some.
+    """
     parts = {one: _filled(one) for one in blanks}
     known = [one for one in blanks if parts[one]]
     norms = [torch.stack(torch._foreach_norm(parts[one], float("inf"))).max() for one in known]
     others = torch.stack(norms).ne(0).tolist() if norms else []
     zeros = [one for one, other in zip(known, others, strict=True) if not other]
     zeros += [one for one in blanks if not parts[one] and len(zeros) == len(known)]
+    dropped = {id(each.sharded_param) for one in zeros for each in one.held}
+    if any(one.needed for one in zeros) and not _others(trained, dropped):
+        return
     through: dict[int, bool] = {}
     for one in zeros:
         if one.moved and id(one.moved) not in through:  # may lie elsewhere than gradients do
@@ -149,6 +160,10 @@ def take_back(blanks: Sequence[BlankInput]) -> None:
         if not one.moved or through[id(one.moved)]:
             for each in one.held:
                 each.sharded_param.grad = None
+
+
+def _others(trained: Sequence[Any], dropped: set[int]) -> bool:
+    return any(p.grad is not None and id(p) not in dropped for p in trained)
 
 
 def _filled(one: BlankInput) -> list[torch.Tensor]:

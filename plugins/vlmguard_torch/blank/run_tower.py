@@ -64,6 +64,11 @@ class Runner:
         paths = (*self.layout.towers.get(kind, ()), *self.layout.aligners)
         return [self.layout.owner.get_submodule(path) for path in paths]
 
+    @property
+    def behind_all(self) -> list[str]:
+        """Paths of what is run behind any tower."""
+        return [path for paths in self.behind.values() for path in paths]
+
     def parameters(self, kind: str) -> dict[str, list[Any]]:
         """Of what a blank of ``kind`` runs, by path; "": the owner's own."""
         owner = self.layout.owner
