@@ -204,8 +204,9 @@ KINDS = {
     "no target": ["image"],
 }  # fmt: skip
 MIXED = [
-    ["both"], ["image"], ["text"], ["sound"], ["text", "image"], ["image", "text"], ["text", "sound"],
-    ["no target", "text"], ["no target"], ["text", "no target", "sound"], ["both", "text", "image"],
+    ["both"], ["image"], ["text"], ["sound"], ["text", "image"], ["image", "text"],
+    ["text", "sound"], ["no target", "text"], ["no target"], ["text", "no target", "sound"],
+    ["both", "text", "image"],
 ]  # fmt: skip
 
 
