@@ -297,7 +297,7 @@ def main() -> int:
                 workers.close()
                 workers.kept.clear()
                 continue
-            keep(told)
+            keep({**told, "made": time.strftime("%Y-%m-%d %H:%M", time.gmtime())})
             made, healthy = made + 1, healthy + (told["verdict"] not in NOT_JUDGED)
             row = 0 if told["verdict"] != "not healthy" else row + 1
             if row == TOO_MANY:
