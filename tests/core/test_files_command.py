@@ -7,12 +7,15 @@ import os
 import struct
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
 from PIL import Image
+from typer.testing import CliRunner
 
 from vlmguard.cli import files
+from vlmguard.cli.app import app
 
 
 def _needs(name):
@@ -117,3 +120,19 @@ def test_the_command_on_whole_files_and_on_nothing(tmp_path):
     assert "nowhere: no such file or folder" in done.stderr
     none = str(tmp_path / "none")
     assert run(HF_HUB_CACHE=none, MODELSCOPE_CACHE=none).returncode == 0
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_why_a_processor_does_not_load(monkeypatch, fails):
+    class AutoProcessor:
+        @staticmethod
+        def from_pretrained(name):
+            if fails:
+                raise OSError(f"{name} has no preprocessor_config.json")
+            return AutoProcessor()
+
+    monkeypatch.setitem(sys.modules, "transformers", SimpleNamespace(AutoProcessor=AutoProcessor))
+    told = CliRunner().invoke(app, ["files", "--processor", "some/model"])
+    assert told.exit_code == int(fails)
+    said = "broken: the processor of some/model: OSError: some/model has no preprocessor_config"
+    assert (said if fails else "some/model: AutoProcessor loads") in told.stdout

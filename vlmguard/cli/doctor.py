@@ -17,7 +17,7 @@ import typer
 
 import vlmguard
 from vlmguard import __version__
-from vlmguard.cli import probe, words
+from vlmguard.cli import cards, probe, words
 
 if TYPE_CHECKING:
     from vlmguard.compat.choice import Choice
@@ -60,6 +60,7 @@ class Report:
         others: rules that third parties brought.
         works: for each strategy and tuning, what the tables say.
         defaults: defaults of installed releases that earlier ones did not have.
+        cards: what torch was built for, and this machine's GPUs, as lines.
     """
 
     off: bool
@@ -71,6 +72,7 @@ class Report:
     others: list[str] = field(default_factory=list)
     works: list[dict[str, Any]] = field(default_factory=list)
     defaults: list[dict[str, str]] = field(default_factory=list)
+    cards: list[str] = field(default_factory=list)
 
     @property
     def armed(self) -> bool:
@@ -120,12 +122,14 @@ def look() -> Report:
     packages = {name: release for name in SHOWN if (release := _release(name))}
     frameworks = {each.name: each.release for each in start.frameworks}
     with ThreadPoolExecutor(2) as pool:
+        seen = pool.submit(cards.look) if "torch" in packages else None
         attached = list(pool.map(probe.attach, start.frameworks))
     return Report(
         off=is_off(),
         start=start,
         problem=_problem(start),
         packages=packages,
+        cards=seen.result() if seen else [],
         frameworks=attached,
         settings=_settings(),
         others=_others(),
@@ -210,6 +214,7 @@ def text(found: Report, verbose: bool = False) -> Iterator[str]:
     """The report, line by line."""
     yield f"vlmguard {__version__}, Python {platform.python_version()}, {platform.system()}"
     yield ", ".join(f"{n} {r}" for n, r in found.packages.items()) or "torch is not installed"
+    yield from found.cards
     yield ""
     yield from _arming(found)
     yield ""

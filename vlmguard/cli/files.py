@@ -12,6 +12,7 @@ import os
 import struct
 import zipfile
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
@@ -43,12 +44,18 @@ def files(
     keys: Annotated[
         bool, typer.Option("--keys", help="print the names of the tensors in safetensors, too")
     ] = False,
+    processor: Annotated[
+        str,
+        typer.Option(metavar="MODEL", help="load this model's processor, and say why it fails"),
+    ] = "",
 ) -> None:
     """Find the cut and broken files of a model, a data set or a cache.
 
     It reads safetensors, .bin, .pt, JSON, YAML and images, and prints what fetches a hub's file
     again. Exit status: 0 all that it can judge are whole, 1 some are not, 2 a path is not there.
     """
+    if processor:
+        raise typer.Exit(_load(processor))
     given = places or [each for each in caches() if each.exists()]
     for place in given:
         if not place.exists():
@@ -69,6 +76,17 @@ def files(
     where = ", ".join(map(str, given)) or "no cache"
     typer.echo(f"{judged} files judged, {broken} broken: {where}")
     raise typer.Exit(1 if broken else 0)
+
+
+def _load(model: str) -> int:
+    """A framework may keep the reason to itself why there is no processor."""
+    try:
+        found = import_module("transformers").AutoProcessor.from_pretrained(model)
+    except Exception as error:  # any library's
+        typer.echo(f"broken: the processor of {model}: {type(error).__name__}: {error}")
+        return 1
+    typer.echo(f"{model}: {type(found).__name__} loads")
+    return 0
 
 
 def caches() -> list[Path]:
