@@ -43,7 +43,7 @@ def take_back(groups, moved=()):
 
 
 def test_each_module_is_judged_alone():
-    """A sound's blank beside an image runs the image's projector, too."""
+    """Of two kinds of media another rank may have had one."""
     groups = [[torch.zeros(2, requires_grad=True)] for _ in range(2)]
     empty = torch.zeros(0, requires_grad=True)
     for value, (shard,) in enumerate(groups):

@@ -82,7 +82,7 @@ def _counts(lines: Sequence[Line]) -> Iterator[str]:
     yield f"**{len(fit)} healthy runs: {clean} are as without vlmguard, {len(fit) - clean} are not.** {len(lines) - len(fit) - slow} draws failed by themselves. {slow} more ended in time without vlmguard, and with it were still moving when their time was over: they are not judged.\n"
     newest = max(lines, key=lambda line: line.get("made", ""))["sources"]
     versions = len({line["sources"] for line in fit})
-    yield f"They ran with {versions} versions of vlmguard's code; the last column counts those with the newest one.\n"
+    yield f"They ran with {versions} versions of vlmguard's code; the last column counts those with the newest version that was run.\n"
     yield f"| ranks | healthy runs | wanted at least | same as without vlmguard | {' | '.join(NAMES.get(h, h) for h in HARMS)} | with the newest version |"
     yield f"| --- |{' ---: |' * (len(HARMS) + 4)}"
     for name, wanted in WANTED.items():

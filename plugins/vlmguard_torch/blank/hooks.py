@@ -64,6 +64,8 @@ class Blank:
         self._gradients = no_gradient.Gradients(found.owner)
         self._crossing: no_gradient.BlankInput | None = None  # of this forward's layers
         self._own: set[str] = set()  # what this forward's own media have run, with gradients
+        self._ran: set[str] = set()  # what lies behind a tower, and a blank has run now
+        self._paths: dict[str, set[str]] = {}  # kind → what its blank ran last
         self._blanks: list[no_gradient.BlankInput] = []  # of this forward
         self._watched = False  # gradients of this forward's blanks are
         self._moved: list[torch.Tensor] = []  # then, whether such layers change anything
@@ -148,16 +150,21 @@ class Blank:
 
     def _aligned(self, path: str, aligner: Any, args: Any) -> Did:
         """What lies behind a tower is called."""
-        if torch.is_grad_enabled() and not self._busy and not sure(calls.in_backward()):
-            contain("gradients of a blank input", self._used, path)
+        if torch.is_grad_enabled() and not sure(calls.in_backward()):
+            if self._busy:
+                self._ran.add(path)
+            else:
+                contain("gradients of a blank input", self._used, path)
         return Did()
 
     def _used(self, path: str) -> None:
         """By media of this forward's own. Of one tower it is known what lies behind it."""
-        used = [path] if self._several() else [path, *self._behind_towers()]
-        self._own.update(used)
-        for key in (*used, "", _CROSSING):
-            self._gradients.used(key)
+        used = {path} if self._several() else {path, *self._behind_towers()}
+        self._own |= used
+        for kind, paths in self._paths.items():
+            if not used.isdisjoint(paths):
+                self._gradients.used(kind)
+        self._gradients.used(_CROSSING)
 
     def _behind_towers(self) -> set[str]:
         return {*self.layout.aligners, *self._runner.behind_all} - set(self.layout.watched)
@@ -312,6 +319,7 @@ class Blank:
 
     def _run(self, kind: str, device: torch.device) -> list[torch.Tensor]:
         self._busy = True
+        self._ran.clear()
         try:
             found = self._runner.run(kind, device, self._told)
         finally:
@@ -324,12 +332,15 @@ class Blank:
         return found
 
     def _watch(self, kind: str, found: list[torch.Tensor]) -> None:
-        """Not what this forward's own media have run."""
-        for path, parameters in self._runner.parameters(kind).items():
-            if path not in self._own:
-                one = self._gradients.blank(path, parameters, found, self._moved)
-                self._blanks += [one] if one is not None else []
-        self._watched |= bool(self._blanks)
+        """Together, but for what this forward's own media have run: a new Gemma3's projector is
+        zero, so that of an image, too, its tower gets zeros, and the projector others."""
+        ran = self._ran if self._several() else self._behind_towers()
+        paths = {*self.layout.towers.get(kind, ()), *ran}
+        self._paths[kind] = paths
+        every = self._runner.parameters(paths - self._own)
+        one = self._gradients.blank(kind, every, found, self._moved)
+        self._blanks += [one] if one is not None else []
+        self._watched |= one is not None
 
     def _thrown(self, *given: torch.Tensor) -> None:
         if not sure(calls.in_backward()):

@@ -33,7 +33,7 @@ class BlankInput:
     """A blank input of one forward.
 
     Attributes:
-        key: what it leads to: a module's path, or the layers of cross-attention.
+        key: what it stands for: a kind of media, or the layers of cross-attention.
         held: FSDP2's objects for the parameters there.
         moved: truth values; see `Gradients.blank`.
         needed: whether nothing else that the language model reads has a gradient.
@@ -137,7 +137,7 @@ def _has_gradient(held: Any) -> bool:
 
 
 def take_back(blanks: Sequence[BlankInput], trained: Sequence[Any] = ()) -> None:
-    """Drop the gradients that are zeros, of each alone: another kind of media may have left others.
+    """Drop the gradients that are zeros, of each alone: of another kind a rank may have had media.
     A rank that holds nothing of one does as with the rest.
 
     Without a blank a backward in which nothing else has a gradient would have failed. There they

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -69,13 +69,12 @@ class Runner:
         """Paths of what is run behind any tower."""
         return [path for paths in self.behind.values() for path in paths]
 
-    def parameters(self, kind: str) -> dict[str, list[Any]]:
-        """Of what a blank of ``kind`` runs, by path; "": the owner's own."""
+    def parameters(self, paths: Iterable[str]) -> list[Any]:
+        """Of these modules, and the owner's own."""
         owner = self.layout.owner
-        towers = self.layout.towers.get(kind, ())
-        paths = (*towers, *self.layout.aligners, *self.behind.get(kind, ()))
-        found = {path: list(owner.get_submodule(path).parameters()) for path in paths}
-        return {**found, "": list(owner.parameters(recurse=False))}
+        modules = map(owner.get_submodule, sorted(paths))
+        inside = {id(p): p for module in modules for p in module.parameters()}
+        return [*inside.values(), *owner.parameters(recurse=False)]
 
     def _on(self, kind: str, device: torch.device, dtype: torch.dtype) -> dict[str, Any]:
         """Kept on the device: moving it anew for each forward would wait."""
