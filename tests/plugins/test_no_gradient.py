@@ -113,14 +113,20 @@ def left(model):
     ]
 
 
-def accumulated(model, optimizer, kinds):
+def accumulated(model, optimizer, kinds, tell="set_requires_gradient_sync", run=None):
+    """``tell``: what is told the model before each micro-batch, whether it is the last one."""
     for n, kind in enumerate(kinds, 1):
-        model.set_requires_gradient_sync(n == len(kinds))
-        model(kind).backward()
+        getattr(model, tell)(n == len(kinds))
+        (model(kind) if run is None else run(model, kind, n)).backward()
     seen = left(model)
     optimizer.step()
     optimizer.zero_grad()
     return seen
+
+
+def reduced_later(model, optimizer, kinds):
+    """As a pipeline does it: only the last backward waits for what is reduced."""
+    return accumulated(model, optimizer, kinds, "set_is_last_backward")
 
 
 def cleared_behind_the_forward(model, optimizer, kinds):
@@ -142,17 +148,6 @@ def twice(model, optimizer, kinds):
         optimizer.step()
         optimizer.zero_grad()
     return left(model)
-
-
-def reduced_later(model, optimizer, kinds):
-    """As a pipeline does it: only the last backward waits for what is reduced."""
-    for n, kind in enumerate(kinds, 1):
-        model.set_is_last_backward(n == len(kinds))
-        model(kind).backward()
-    seen = left(model)
-    optimizer.step()
-    optimizer.zero_grad()
-    return seen
 
 
 def in_other_order(model, optimizer, kinds):
@@ -210,17 +205,11 @@ MIXED = [
 ]  # fmt: skip
 
 
-def seen_and_heard(model, optimizer, kinds):
-    for n, kind in enumerate(kinds, 1):
-        model.set_requires_gradient_sync(n == len(kinds))
-        torch.manual_seed(n)
-        given = picture() if "image" in KINDS[kind] else text()
-        given |= {"sound": torch.ones(2, 3)} if "sound" in KINDS[kind] else {}
-        (model(**given) * (kind != "no target")).backward()
-    seen = left(model)
-    optimizer.step()
-    optimizer.zero_grad()
-    return seen
+def see_and_hear(model, kind, seed):
+    torch.manual_seed(seed)
+    given = picture() if "image" in KINDS[kind] else text()
+    given |= {"sound": torch.ones(2, 3)} if "sound" in KINDS[kind] else {}
+    return model(**given) * (kind != "no target")
 
 
 def test_the_hooks_on_a_model_that_sees_and_hears(group):
@@ -236,7 +225,7 @@ def test_the_hooks_on_a_model_that_sees_and_hears(group):
         fully_shard(model)
         sides.append((model, torch.optim.AdamW(model.parameters(), 0.01)))
     for number, kinds in enumerate(MIXED * 2):
-        plain, guarded = (seen_and_heard(*side, kinds) for side in sides)
+        plain, guarded = (accumulated(*side, kinds, run=see_and_hear) for side in sides)
         names = [name for name, _ in sides[0][0].named_parameters()]
         differ = [n for n, a, b in zip(names, plain, guarded, strict=True) if a != b]
         assert not differ, (number, kinds)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
+
+from vlmguard.cli import probe
 
 LIMIT = 60.0
 """Seconds for importing torch and asking the driver."""
@@ -19,7 +20,7 @@ def look() -> list[str]:
     """What `told` says of the torch that is installed here; [] without one."""
     try:
         done = subprocess.run(
-            [sys.executable, "-m", __name__],
+            [*probe.python(), "-m", __name__],
             env={**os.environ, "VLMGUARD": "off"}, capture_output=True, text=True,
             timeout=LIMIT, check=False,
         )  # fmt: skip

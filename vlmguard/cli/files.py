@@ -56,7 +56,9 @@ def files(
     """
     if processor:
         raise typer.Exit(_load(processor))
-    given = places or [each for each in caches() if each.exists()]
+    from vlmguard.check.reading.model import hubs
+
+    given = places or [Path(each) for each in hubs(os.environ) if Path(each).exists()]
     for place in given:
         if not place.exists():
             words.fail(f"{place}: no such file or folder")
@@ -87,14 +89,6 @@ def _load(model: str) -> int:
         return 1
     typer.echo(f"{model}: {type(found).__name__} loads")
     return 0
-
-
-def caches() -> list[Path]:
-    """Where the hubs of Hugging Face and ModelScope keep files."""
-    home = Path.home() / ".cache"
-    hub = Path(os.environ.get("HF_HOME", home / "huggingface"), "hub")
-    scope = os.environ.get("MODELSCOPE_CACHE", home / "modelscope")
-    return [Path(os.environ.get("HF_HUB_CACHE", hub)), Path(scope)]
 
 
 def found(places: list[Path]) -> Iterator[Path]:

@@ -55,6 +55,9 @@ class Blank:
         self.fault = ""
         self.generating = generation.Generating()
         self._runner = Runner(found, made, behind or {})
+        self._several = len({frozenset(found.towers.get(kind, ())) for kind in made}) > 1
+        """Whether kinds of input have towers of their own, which then run in the model's order."""
+        self._behind_towers = self._runner.behind_towers()
         self._calls: dict[str, int] = {}  # tower → calls by the model since its last forward
         self._busy = False  # a blank runs: its calls of towers do not count
         self._settled = True  # nothing is to be done until the next forward begins
@@ -90,8 +93,8 @@ class Blank:
             tower = owner.get_submodule(path)
             seen = self._made(functools.partial(self._seen, path))
             self._first[path] = tower, tower.register_forward_pre_hook(seen)
-        if self._several():
-            for path in self._behind_towers():
+        if self._several:
+            for path in self._behind_towers:
                 aligned = self._made(functools.partial(self._aligned, path))
                 self._handles.append(owner.get_submodule(path).register_forward_pre_hook(aligned))
         throw = cross_attention.ThrowAway(self._is_crossing, self._thrown)
@@ -143,7 +146,7 @@ class Blank:
             return Did()
         if torch.is_grad_enabled():
             contain("gradients of a blank input", self._used, path)
-        if not sure(self._is_settled()) and sure(self._several()):
+        if not sure(self._is_settled()) and self._several:
             self._run_before(path)
         self._calls[path] = self._calls.get(path, 0) + 1
         return Did()
@@ -159,20 +162,12 @@ class Blank:
 
     def _used(self, path: str) -> None:
         """By media of this forward's own. Of one tower it is known what lies behind it."""
-        used = {path} if self._several() else {path, *self._behind_towers()}
+        used = {path} if self._several else {path, *self._behind_towers}
         self._own |= used
         for kind, paths in self._paths.items():
             if not used.isdisjoint(paths):
                 self._gradients.used(kind)
         self._gradients.used(_CROSSING)
-
-    def _behind_towers(self) -> set[str]:
-        return {*self.layout.aligners, *self._runner.behind_all} - set(self.layout.watched)
-
-    def _several(self) -> bool:
-        """Whether kinds of input have towers of their own, which then run in the model's order."""
-        towers = self.layout.towers
-        return len({frozenset(towers.get(kind, ())) for kind in self._runner.made}) > 1
 
     def _run_before(self, path: str) -> None:
         """The towers whose turn is before this one's, of kinds that this forward does not have."""
@@ -334,7 +329,7 @@ class Blank:
     def _watch(self, kind: str, found: list[torch.Tensor]) -> None:
         """Together, but for what this forward's own media have run: a new Gemma3's projector is
         zero, so that of an image, too, its tower gets zeros, and the projector others."""
-        ran = self._ran if self._several() else self._behind_towers()
+        ran = self._ran if self._several else self._behind_towers
         paths = {*self.layout.towers.get(kind, ()), *ran}
         self._paths[kind] = paths
         every = self._runner.parameters(paths - self._own)

@@ -128,21 +128,20 @@ class Gradients:
             else:
                 self._kept.pop(one.key, None)
                 reduced.append(one)
-        trained = [] if owner is None else [p for p in owner.parameters() if p.requires_grad]
-        take_back(reduced, trained)
+        take_back(reduced, () if owner is None else owner.parameters())
 
 
 def _has_gradient(held: Any) -> bool:
     return held.sharded_param.grad is not None or fsdp2.not_reduced(held)
 
 
-def take_back(blanks: Sequence[BlankInput], trained: Sequence[Any] = ()) -> None:
+def take_back(blanks: Sequence[BlankInput], parameters: Iterable[Any] = ()) -> None:
     """Drop the gradients that are zeros, of each alone: of another kind a rank may have had media.
     A rank that holds nothing of one does as with the rest.
 
     Without a blank a backward in which nothing else has a gradient would have failed. There they
-    stay: ranks that have none at all of what is ``trained`` do not clip together with those that
-    have some.
+    stay: ranks of whose ``parameters`` none has a gradient do not clip together with those that
+    have some. They are walked through in this case alone.
     """
     parts = {one: _filled(one) for one in blanks}
     known = [one for one in blanks if parts[one]]
@@ -151,7 +150,7 @@ def take_back(blanks: Sequence[BlankInput], trained: Sequence[Any] = ()) -> None
     zeros = [one for one, other in zip(known, others, strict=True) if not other]
     zeros += [one for one in blanks if not parts[one] and len(zeros) == len(known)]
     dropped = {id(each.sharded_param) for one in zeros for each in one.held}
-    if any(one.needed for one in zeros) and not _others(trained, dropped):
+    if any(one.needed for one in zeros) and not _others(parameters, dropped):
         return
     through: dict[int, bool] = {}
     for one in zeros:
@@ -162,8 +161,9 @@ def take_back(blanks: Sequence[BlankInput], trained: Sequence[Any] = ()) -> None
                 each.sharded_param.grad = None
 
 
-def _others(trained: Sequence[Any], dropped: set[int]) -> bool:
-    return any(p.grad is not None and id(p) not in dropped for p in trained)
+def _others(parameters: Iterable[Any], dropped: set[int]) -> bool:
+    trained = (p for p in parameters if p.requires_grad and id(p) not in dropped)
+    return any(p.grad is not None for p in trained)
 
 
 def _filled(one: BlankInput) -> list[torch.Tensor]:

@@ -64,10 +64,10 @@ class Runner:
         paths = (*self.layout.towers.get(kind, ()), *self.layout.aligners)
         return [self.layout.owner.get_submodule(path) for path in paths]
 
-    @property
-    def behind_all(self) -> list[str]:
+    def behind_towers(self) -> frozenset[str]:
         """Paths of what is run behind any tower."""
-        return [path for paths in self.behind.values() for path in paths]
+        behind = {path for paths in self.behind.values() for path in paths}
+        return frozenset(behind.union(self.layout.aligners).difference(self.layout.watched))
 
     def parameters(self, paths: Iterable[str]) -> list[Any]:
         """Of these modules, and the owner's own."""

@@ -116,12 +116,18 @@ def _from(name: str, path: str, how: str) -> Model:
     return Model(name, config, sees, bool(keys & set(_HEARS)), how)
 
 
-def _cached(name: str, env: Mapping[str, str]) -> str:
-    """The newest config.json of a hub's cache for "org/name"; "" for none."""
+def hubs(env: Mapping[str, str]) -> tuple[str, str]:
+    """The folders in which the hubs of Hugging Face and ModelScope keep files."""
     home = env.get("HOME", os.path.expanduser("~"))
     hugging = env.get("HF_HOME", os.path.join(home, ".cache", "huggingface"))
     hub = env.get("HF_HUB_CACHE", env.get("HUGGINGFACE_HUB_CACHE", os.path.join(hugging, "hub")))
     scope = env.get("MODELSCOPE_CACHE", os.path.join(home, ".cache", "modelscope", "hub"))
+    return hub, scope
+
+
+def _cached(name: str, env: Mapping[str, str]) -> str:
+    """The newest config.json of a hub's cache for "org/name"; "" for none."""
+    hub, scope = hubs(env)
     flat = "models--" + name.replace("/", "--")
     patterns = [os.path.join(hub, flat, "snapshots", "*", "config.json")]
     for base in (scope, os.path.join(scope, "models"), os.path.join(scope, "hub", "models")):
