@@ -229,7 +229,7 @@ def test_completeness_is_judged_in_every_phase(host, phase):
         ({"vision": ("a",)}, None, "note"),
         ({"vision": ("design",)}, None, None),
         ({"vision": ("design", "b")}, "cut", "error"),
-        ({"llm": ("a", "b")}, "cut", "error"),
+        ({"llm": ("a", "b")}, "cut", "warning"),
         ({}, None, None),
     ],
 )
@@ -240,6 +240,20 @@ def test_no_gradient(host, unreached, wiring, level):
     found = host.pre_step(DDP, gradients=gradients)
     assert codes(found).get("VG302") == level
     assert not [f for f in found if "freeze llm" in f.advise()], "the model that is trained"
+
+
+@pytest.mark.parametrize(
+    ("run", "level"),
+    [
+        (DDP, "warning"),
+        (replace(DDP, towers=(Tower("vision", ("visual",), 10),)), "error"),
+        (replace(DDP, find_unused=False), "error"),
+    ],
+    ids=["text", "a tower", "DDP ends it"],
+)
+def test_a_text_model_is_stopped_only_where_it_would_end_itself(host, run, level):
+    cut = Gradients({"llm": ("a", "b")}, {"llm": 2}, {"llm": "cut"}, steps=2)
+    assert codes(host.pre_step(run, gradients=cut)).get("VG302") == level
 
 
 def test_who_asks_for_a_dry_step_is_stopped_by_what_it_finds(host):

@@ -4,10 +4,11 @@ What it does
     Watches each tower that an optimizer moves, from one step to the next, until two steps have
     trained it: whether it ran with gradients switched on, whether its output needed a gradient and
     got one, and whether any of its parameters got one. It stops the run only if, in two whole
-    steps, the tower ran with gradients switched on and none of its parameters got a gradient.
-    A tower that runs under torch.no_grad is a warning. So is a tower whose output the loss does
-    not use in eight steps. Single parameters that two steps miss are a note. If the run would end
-    by itself (DDP that does not look for unused parameters, Gemini), one step is enough to say why.
+    steps, the tower ran with gradients switched on and none of its parameters got a gradient. A
+    model that has no tower for images, video or audio is only warned about. A tower that runs under
+    torch.no_grad is a warning. So is a tower whose output the loss does not use in eight steps.
+    Single parameters that two steps miss are a note. If the run would end by itself (DDP that does
+    not look for unused parameters, Gemini), one step is enough to say why.
 
 Why it is bad
     A tower that is meant to train and never moves is found after days, in the evaluation.
@@ -70,11 +71,12 @@ def _finding(run: Run, kind: str, gradients: Gradients) -> Finding | None:
     if not Tower(kind).sees and gradients.by_design and set(names) <= set(gradients.by_design):
         return None  # a pooler behind an embedder
     wiring = gradients.wiring.get(kind, "unknown")
+    towers = Tower(kind).sees or bool(run.image_towers)
     if wiring not in _WHY or (gradients.tried and wiring == "dropped"):
         return None
     return Finding(
         CODE,
-        _level(wiring, gradients.tried or run.needs_all_gradients),
+        _level(wiring, gradients.tried or run.needs_all_gradients, towers),
         f"{kind} does not train: {_WHY[wiring]} in {_told(gradients)} ({number} tensors)"
         f"{_end(run, wiring)}",
         scope="rank",
@@ -83,9 +85,11 @@ def _finding(run: Run, kind: str, gradients: Gradients) -> Finding | None:
     )
 
 
-def _level(wiring: str, sure: bool) -> Level:
-    """Who asked for a dry step wants to know; a run that ends by itself is told why."""
-    return "error" if wiring == "cut" or (wiring == "no_grad" and sure) else "warning"
+def _level(wiring: str, sure: bool, towers: bool) -> Level:
+    """Who asked for a dry step wants to know; a run that ends by itself is told why. ``towers``:
+    whether the model has any: text alone goes on."""
+    certain = wiring == "cut" and towers
+    return "error" if certain or (sure and wiring in ("cut", "no_grad")) else "warning"
 
 
 def _told(gradients: Gradients) -> str:
