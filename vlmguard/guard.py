@@ -17,7 +17,7 @@ from vlmguard.core.facts import Batch, Failure, Gradients, Run
 from vlmguard.core.findings import Finding, Variant, as_data
 from vlmguard.core.plan import Plan
 from vlmguard.core.runstate import RunState
-from vlmguard.runtime import report, seams
+from vlmguard.runtime import exchange, report, seams
 from vlmguard.runtime.faults import contain
 
 _RELEASE = ".".join(__version__.split(".")[:2])
@@ -302,6 +302,7 @@ def close(state: RunState | None) -> None:
         return
     for call in state.closers():
         contain("letting go of the run", call)
+    exchange.let_go()
     runstate.closed(state)
 
 

@@ -16,7 +16,7 @@ from vlmguard.core.findings import Finding
 from vlmguard.core.plan import Plan
 from vlmguard.core.runstate import RunState
 from vlmguard.core.settings import Settings
-from vlmguard.runtime import stop
+from vlmguard.runtime import exchange, stop
 
 NEW = {"torch": "2.13.0", "deepspeed": "0.19.8", "transformers": "5.23.0", "peft": "0.21.2"}
 VISION = Tower("vision", total=4, trainable=4, checkpointed=True)
@@ -514,3 +514,10 @@ def test_each_line_names_its_own_change(capsys):
     assert "visual.x: frozen" in frozen
     assert "use_reentrant" not in frozen
     assert "not obeyed" not in frozen
+
+
+def test_no_connection_is_left_behind(monkeypatch):
+    """The ledger opens one again after the ranks have decided."""
+    monkeypatch.setattr(exchange, "_clients", {(1, "host", 1): object(), (1, "host", 2): None})
+    guard.close(RunState(Settings()))
+    assert list(exchange._clients.values()) == [None]

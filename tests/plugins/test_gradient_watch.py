@@ -84,6 +84,69 @@ def test_a_tower_in_which_blocks_lose_the_gradient_is_told():
     assert [dict(each.wiring) for each in found] == [{}, {"vision": "cut"}]
 
 
+def test_a_tower_that_cuts_what_its_modules_made_is_told_late():
+    """A forward that drops features at random looks the same for some windows."""
+    model = Two()
+    inner = model.b.forward
+    model.b.forward = lambda x: inner(x).detach()
+    assert [n for n, told in enumerate(wirings(model, 10), 1) if told] == [AGREE["cut"]]
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_tower_that_drops_its_features_at_random(stays):
+    for seed in range(300):
+        model, draw = Two(), random.Random(seed)
+        inner = model.b.forward
+        model.b.forward = lambda x, inner=inner, draw=draw: (
+            torch.zeros_like(inner(x)) if draw.random() < 0.3 else inner(x)
+        )
+        assert not any(wirings(model, 10, stays=stays)), seed
+
+
+@pytest.mark.parametrize("stays", [True, False])
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_batch_that_is_looked_at_without_gradients_and_skipped(stays, fails):
+    model = Two()
+    optimizer, watch = watched(model, stays=stays, fails=fails)
+
+    def skipped():
+        with torch.no_grad():
+            model()
+        return torch.zeros((), requires_grad=True)
+
+    for n in range(10):
+        found = window(model, watch, optimizer, {} if n in (3, 5) else skipped)
+        assert found is None or not (found.wiring or found.unreached), n
+
+
+def test_a_tower_under_no_grad_ends_ddp_where_others_train():
+    model = Two()
+
+    def dark():
+        with torch.no_grad():
+            seen = model.b(torch.ones(1, 2))
+        return model.a(seen).sum()
+
+    optimizer, watch = watched(model, fails=True)
+    assert dict(window(model, watch, optimizer, dark).wiring) == {"vision": "no_grad"}
+
+
+def test_a_model_of_which_nothing_trains_is_told_late():
+    """Only the tower is held. The loss needs a gradient because of an input."""
+    model = Two()
+    model.a.requires_grad_(False)
+
+    def dark():
+        with torch.no_grad():
+            seen = model.b(torch.ones(1, 2))
+        return model.a(seen.requires_grad_()).sum()
+
+    optimizer, watch = watched(model)
+    found = [window(model, watch, optimizer, dark) for _ in range(9)]
+    told = [n for n, each in enumerate(found, 1) if each is not None and each.wiring]
+    assert told == [AGREE["dropped"]]
+
+
 def test_a_tower_under_no_grad_and_one_that_is_dropped():
     model = Two()
 

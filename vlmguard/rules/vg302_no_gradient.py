@@ -3,12 +3,15 @@
 What it does
     Watches each tower that an optimizer moves, from one step to the next, until two steps have
     trained it: whether it ran with gradients switched on, whether its output needed a gradient and
-    got one, and whether any of its parameters got one. It stops the run only if, in two whole
-    steps, the tower ran with gradients switched on and none of its parameters got a gradient. A
-    model that has no tower for images, video or audio is only warned about. A tower that runs under
-    torch.no_grad is a warning. So is a tower whose output the loss does not use in eight steps.
+    got one, and whether any of its parameters got one. It stops the run only if the tower ran with
+    gradients switched on and none of its parameters got a gradient: in two whole steps if the
+    modules inside the tower ran without gradients, in eight if only the tower's own forward cuts
+    them (a forward may drop features at random). A model that has no tower for images, video or
+    audio is only warned about. A tower that runs under torch.no_grad is a warning after two steps
+    that trained something else. So is a tower whose output the loss does not use in eight steps.
     Single parameters that two steps miss are a note. If the run would end by itself (DDP that does
-    not look for unused parameters, Gemini), one step is enough to say why.
+    not look for unused parameters, Gemini), one step that trained something else is enough to say
+    why.
 
 Why it is bad
     A tower that is meant to train and never moves is found after days, in the evaluation.

@@ -138,6 +138,6 @@ def quoted(value: str) -> str:
     """``value`` for a command line, or "" where it is not fit to stand in one."""
     value = clean.shown(value).strip().rstrip(".,;:'\"`’")
     option = value.startswith("-") and not re.fullmatch(r"--?[A-Za-z][\w-]{0,60}", value)
-    if not value or option or re.search("[█`\\n]", value) or len(value) > 240:
+    if not value or option or re.search("[█`\\n]", value) or len(value) > 180:
         return ""
     return value if re.fullmatch(r"[\d, ]+", value) else shlex.quote(value)

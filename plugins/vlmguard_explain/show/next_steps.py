@@ -74,11 +74,11 @@ def folded(typed: str, width: int) -> list[str]:
     """A command on lines of at most ``width``, where its spaces allow that."""
     bare = _P.quoted.sub(lambda match: "_" * len(match[0]), typed)
     spaces = [n for n, sign in enumerate(bare) if sign == " "]
-    lines, start = [], 0
+    lines, start = list[str](), 0
     while len(typed) - start > width:
-        at = max((n for n in spaces if start < n <= start + width - 2), default=0)
+        fit = [n for n in spaces if start < n <= start + width - 2]
+        at = fit[-1] if fit else next((n for n in spaces if n > start), 0)
         if not at:
             break
-        lines.append(f"{typed[start:at]} \\")
-        start = at + 1
+        lines, start = [*lines, f"{typed[start:at]} \\"], at + 1
     return [*lines, typed[start:]]

@@ -11,7 +11,7 @@ next. Under ZeRO and Gemini, which take gradients away, all have one from the st
 from __future__ import annotations
 
 import weakref
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from itertools import compress, repeat
 from operator import attrgetter, is_
 from typing import Any
@@ -21,8 +21,9 @@ from vlmguard_torch.calls import Hooked
 from vlmguard_torch.layout.towers import kind_of, modules, plain
 from vlmguard_torch.watch.tower_forwards import TowerForwards
 
-AGREE: Mapping[Wiring, int] = {"cut": 2, "no_grad": 2, "dropped": 8}
-"""Windows that have to say the same of a tower before anything is said."""
+AGREE: Mapping[Wiring, int] = {"cut": 8, "no_grad": 2, "dropped": 8}
+"""Windows that have to say the same of a tower before anything is said: a user's forward may drop
+features at random. Two are enough to cut it where the modules inside ran without gradients."""
 LIMIT = 12
 """Windows in which a tower ran, after which it is watched no longer, whatever they said."""
 _GRAD = attrgetter("grad")
@@ -71,9 +72,12 @@ class _Tower(Hooked):
         # torch's optimizers in backward have used it already.
         return name in self.reached or hasattr(p, "_in_backward_optimizers")
 
-    def judge(self, names: list[str], left: list[str]) -> tuple[Wiring | None, set[str]]:
+    def judge(
+        self, names: list[str], left: list[str], anything: Callable[[], bool]
+    ) -> tuple[Wiring | None, set[str]]:
         """What this window and those before it agree on: why none of it trains, or which of its
-        parameters two windows missed that trained others."""
+        parameters two windows missed that trained others. ``anything``: whether this window
+        trained any parameter."""
         self.looks += 1
         self.done = self.looks >= LIMIT
         if len(left) < len(names):
@@ -88,15 +92,19 @@ class _Tower(Hooked):
             return None, set()
         self.agree = self.agree + 1 if wiring == self.wiring else 1
         self.wiring = wiring
-        said = self.agree >= self._enough(wiring)
+        said = self.agree >= self._enough(wiring, anything)
         self.forwards.ask(names)
         self.done |= said
         return (wiring if said else None), set()
 
-    def _enough(self, wiring: Wiring) -> int:
+    def _enough(self, wiring: Wiring, anything: Callable[[], bool]) -> int:
         """One window where the run ends anyway, and the gradient was not merely taken away."""
+        if wiring == "no_grad" and not anything():  # a batch that is looked at, and then skipped
+            return LIMIT + 1 if self.fails else AGREE["dropped"]
         certain = not self.stays or not self.forwards.fed
-        return 1 if self.fails and wiring != "dropped" and certain else AGREE[wiring]
+        if self.fails and wiring != "dropped" and certain:
+            return 1
+        return 2 if wiring == "cut" and self.forwards.off else AGREE[wiring]
 
     def _paths(self, names: Iterable[str]) -> list[str]:
         """The modules that hold these parameters: of one that holds none nothing is expected."""
@@ -149,6 +157,7 @@ class Watch:
             top: the module itself, where ``model`` only reads it in other words.
         """
         self.untrained, self.whole, self._wants_stale = untrained, whole, stale
+        self._holds, self._stays, self._any_done = holds, stays, False
         top = model if top is None else top
         self._model = weakref.ref(top)
         self.towers: dict[str, _Tower] = {}
@@ -197,7 +206,7 @@ class Watch:
             if not names:
                 continue
             trainable[kind] = len(names)
-            wiring, again = tower.judge(names, left)
+            wiring, again = tower.judge(names, left, self._trains)
             if again:
                 unreached[kind] = tuple(name for name in left if name in again)
             if wiring is not None and self._still(tower):
@@ -208,6 +217,17 @@ class Watch:
         return Gradients(
             unreached, trainable, wirings, steps, by_design=tuple(design), stale=tuple(stale)
         )
+
+    def _trains(self) -> bool:
+        """Whether a parameter that the optimizer holds got a gradient in this window; True where
+        that cannot be told."""
+        if any(tower.reached for tower in self.towers.values()):
+            return True
+        if not self._stays:
+            return self._any_done
+        model, holds = self._model(), self._holds
+        every = model.parameters() if model is not None else ()
+        return any(p.grad is not None and (holds is None or id(p) in holds) for p in every)
 
     def _still(self, tower: _Tower) -> bool:
         """Whether its parameters are still the model's: users put others in their place."""
@@ -222,6 +242,7 @@ class Watch:
         """Of the towers that are done."""
         for kind, tower in list(self.towers.items()):
             if tower.done:
+                self._any_done = True
                 tower.unhook()
                 if not (self._wants_stale and tower.by_output):
                     tower.forwards.close()

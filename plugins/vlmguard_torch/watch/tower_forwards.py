@@ -38,6 +38,7 @@ class TowerForwards(Hooked):
         """
         self.notes: dict[str, set[str]] = {}
         self.used, self._asked = True, False
+        self._needing: set[bool] = set()
         self._top, self._named = weakref.ref(model), weakref.WeakValueDictionary(named)
         self._handles: list[Any] = []
         for path in paths:
@@ -82,6 +83,13 @@ class TowerForwards(Hooked):
 
     def _use(self, module: Any, output: Any) -> None:
         self.used = True
+        if torch.is_grad_enabled() or not _runs_again():
+            self._needing.add(any(each.requires_grad for each in tensors(output)))
+
+    @property
+    def off(self) -> bool:
+        """Whether modules ran that `ask` named a parameter of, and all without gradients."""
+        return self._needing == {False}
 
     @property
     def ran(self) -> bool:
@@ -96,6 +104,7 @@ class TowerForwards(Hooked):
     def forget(self) -> None:
         """A window is over. Hooks on its outputs may still come: to nobody."""
         self.used = not self._asked
+        self._needing.clear()
         if self.ran:
             self.notes = {path: set() for path in self.notes}
 
