@@ -81,7 +81,6 @@ class Case(Strict):
     since: str = ""
     mended: str = ""
     cause: str = ""
-    code: str = ""
     more: bool = False
     unlike: str = ""  # it has the first text, and is not told, by the others
     origin: Text = "written by hand"

@@ -29,6 +29,7 @@ UNLIKE = [one["unlike"] for read in READ for one in read.get("pattern", ())]
 def test_a_file_is_as_it_must_be(path):
     assert path.suffix == ".toml"
     assert schema.errors(path) == []
+    assert not re.search("`python3? -c?[ <]", path.read_text()), "a command, not Python"
 
 
 def test_a_slip_is_told_with_its_line_and_the_nearest_word(tmp_path):

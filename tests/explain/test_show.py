@@ -74,12 +74,13 @@ def test_text_says_all(tmp_path, capfd, words, parts):
 LOGS = sorted((Path(__file__).parent / "logs").rglob("*.log"))
 
 
-def test_a_short_answer(monkeypatch):
+def test_a_short_answer(monkeypatch, tmp_path):
     """The first step, two more, a few lines of the log; none is too long for a screen."""
     monkeypatch.chdir(LOGS[0].parents[1])
     lengths = []
-    for path in LOGS[::6]:
-        found = explain([str(path.relative_to(LOGS[0].parents[1]))])
+    (long := tmp_path / "long.log").write_text(f"FileNotFoundError: [Errno 2] No such file or directory: '/{'x' * 400}.json'\n")
+    for path in [long, *LOGS[::6]]:
+        found = explain([os.path.relpath(path)])
         short, whole = (show.text(*found, whole=whole).splitlines() for whole in (False, True))
         assert max(map(len, short + whole)) <= 200
         lengths.append(len(short))

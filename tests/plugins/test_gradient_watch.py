@@ -89,18 +89,68 @@ def test_a_tower_that_cuts_what_its_modules_made_is_told_late():
     model = Two()
     inner = model.b.forward
     model.b.forward = lambda x: inner(x).detach()
-    assert [n for n, told in enumerate(wirings(model, 10), 1) if told] == [AGREE["cut"]]
+    assert [n for n, told in enumerate(wirings(model, 10), 1) if told] == [AGREE]
+
+
+class Own(torch.nn.Linear):
+    """A tower that is one module, and has the parameters itself."""
+
+
+DROPS = {
+    "behind its modules": lambda model: torch.zeros_like(model.b.inner(torch.ones(1, 2))),
+    "before its modules": lambda model: torch.zeros(1, 2),
+}
 
 
 @pytest.mark.parametrize("stays", [True, False])
-def test_a_tower_that_drops_its_features_at_random(stays):
-    for seed in range(300):
+@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize("reference", [True, False])
+@pytest.mark.parametrize("drop", DROPS.values(), ids=DROPS)
+def test_a_tower_that_drops_its_features_at_random(stays, alone, reference, drop):
+    """``reference``: the same model runs without gradients first, as in DPO."""
+    for seed in range(100):
         model, draw = Two(), random.Random(seed)
-        inner = model.b.forward
-        model.b.forward = lambda x, inner=inner, draw=draw: (
-            torch.zeros_like(inner(x)) if draw.random() < 0.3 else inner(x)
+        if alone:
+            model.b = Own(2, 2)
+        model.b.inner = model.b.forward
+        model.b.forward = lambda x, model=model, draw=draw: (
+            drop(model) if torch.is_grad_enabled() and draw.random() < 0.3 else model.b.inner(x)
         )
-        assert not any(wirings(model, 10, stays=stays)), seed
+
+        def both(model=model):
+            if reference:
+                with torch.no_grad():
+                    model()
+            return model()
+
+        optimizer, watch = watched(model, stays=stays)
+        found = [window(model, watch, optimizer, both) for _ in range(10)]
+        assert not any(each is not None and each.wiring for each in found), seed
+
+
+def test_blocks_without_gradients_behind_an_input_that_needs_one():
+    """transformers' `enable_input_require_grads` sets it on the output of the first layer."""
+    model = Two()
+    blind(model.b)
+    first = model.b[0].forward
+    model.b[0].forward = lambda x: first(x).requires_grad_(True)
+    assert wirings(model, 3) == [{}, {"vision": "cut"}, {}]
+
+
+def test_a_skipped_batch_between_others_does_not_hide_a_tower_that_is_cut():
+    model = Two()
+    inner = model.b.forward
+    model.b.forward = lambda x: inner(x).detach()
+
+    def skipped():
+        with torch.no_grad():
+            model()
+        return torch.zeros((), requires_grad=True)
+
+    optimizer, watch = watched(model)
+    found = [window(model, watch, optimizer, skipped if n == 6 else {}) for n in range(1, 20)]
+    told = [n for n, each in enumerate(found, 1) if each is not None and each.wiring]
+    assert told == [6 + AGREE]
 
 
 @pytest.mark.parametrize("stays", [True, False])
@@ -114,8 +164,10 @@ def test_a_batch_that_is_looked_at_without_gradients_and_skipped(stays, fails):
             model()
         return torch.zeros((), requires_grad=True)
 
-    for n in range(10):
-        found = window(model, watch, optimizer, {} if n in (3, 5) else skipped)
+    for n in range(12):
+        text = [{"image": False}] if n % 3 == 2 and not fails else []  # DDP would end itself
+        losses = [{} if n in (6, 9) else skipped, *text]
+        found = window(model, watch, optimizer, *losses)
         assert found is None or not (found.wiring or found.unreached), n
 
 
@@ -144,7 +196,7 @@ def test_a_model_of_which_nothing_trains_is_told_late():
     optimizer, watch = watched(model)
     found = [window(model, watch, optimizer, dark) for _ in range(9)]
     told = [n for n, each in enumerate(found, 1) if each is not None and each.wiring]
-    assert told == [AGREE["dropped"]]
+    assert told == [AGREE]
 
 
 def test_a_tower_under_no_grad_and_one_that_is_dropped():
@@ -156,11 +208,12 @@ def test_a_tower_under_no_grad_and_one_that_is_dropped():
         return model.a(seen).sum()
 
     optimizer, watch = watched(model)
-    found = [window(model, watch, optimizer, dark) for _ in range(3)]
-    assert [f and dict(f.wiring) for f in found] == [{}, {"vision": "no_grad"}, None]
-    assert found[1].unreached["vision"][0] == "b.0.weight"
+    found = [window(model, watch, optimizer, dark) for _ in range(AGREE)]
+    assert [n for n, f in enumerate(found, 1) if f.wiring] == [AGREE]
+    assert found[-1].wiring == {"vision": "no_grad"}
+    assert found[-1].unreached["vision"][0] == "b.0.weight"
     told = wirings(Two(), 10, {"detach": True})
-    assert [n for n, each in enumerate(told, 1) if each] == [AGREE["dropped"]]
+    assert [n for n, each in enumerate(told, 1) if each] == [AGREE]
     assert told[7] == {"vision": "dropped"}
 
 

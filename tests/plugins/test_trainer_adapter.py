@@ -452,6 +452,7 @@ def test_a_tower_left_out_after_it_trained_stops_zero3_alone():
 
 def test_a_tower_that_gets_nothing_stops_the_optimizer_before_its_second_step():
     model = Model()
+    model.visual = torch.nn.Sequential(model.visual)
     model.visual.forward = torch.no_grad()(model.visual.forward)
     trainer, state = watched(model)
     step(trainer, model, True)
@@ -466,6 +467,7 @@ def test_a_tower_that_gets_nothing_stops_the_optimizer_before_its_second_step():
 def test_what_vg302_has_told_is_known_to_the_run(policy, capsys):
     """The ledger's station reach does not tell it again."""
     model = Model()
+    model.visual = torch.nn.Sequential(model.visual)
     model.visual.forward = torch.no_grad()(model.visual.forward)
     trainer, state = watched(model)
     state.settings = Settings({"VG302": policy}, ledger="off")

@@ -252,8 +252,12 @@ def test_no_gradient(host, unreached, wiring, level):
     ids=["text", "a tower", "DDP ends it"],
 )
 def test_a_text_model_is_stopped_only_where_it_would_end_itself(host, run, level):
-    cut = Gradients({"llm": ("a", "b")}, {"llm": 2}, {"llm": "cut"}, steps=2)
+    steps = 2 if run.find_unused else 1
+    cut = Gradients({"llm": ("a", "b")}, {"llm": 2}, {"llm": "cut"}, steps=steps)
     assert codes(host.pre_step(run, gradients=cut)).get("VG302") == level
+    later = replace(cut, steps=8, wiring={"llm": "no_grad"})
+    (found,) = host.pre_step(run, gradients=later)
+    assert (found.level, "would fail" in found.why) == ("warning", False)
 
 
 def test_who_asks_for_a_dry_step_is_stopped_by_what_it_finds(host):

@@ -144,6 +144,8 @@ def _excluded() -> Iterator[str]:
     yield ""
     yield from (f"- {reason}" for reason, _ in CONTRADICTIONS)
     yield ""
+    yield "Of the two FSDPs of PyTorch, only FSDP2 is drawn, not FSDP1."
+    yield ""
     yield "Commands are drawn with an evaluation and with the best checkpoint, and with none of the other things in the row \"besides\"."
     yield ""
 

@@ -144,6 +144,10 @@ class Gather:
             self._made, self._mailbox = True, self._make()
         return self._mailbox
 
+    def close(self) -> None:
+        """Nothing is sent or taken any more: no connection is kept."""
+        self._made, self._mailbox = True, None
+
 
 _FEW = 64
 """Ranks up to which each is asked for by itself, once, where not all were heard."""

@@ -4,14 +4,13 @@ What it does
     Watches each tower that an optimizer moves, from one step to the next, until two steps have
     trained it: whether it ran with gradients switched on, whether its output needed a gradient and
     got one, and whether any of its parameters got one. It stops the run only if the tower ran with
-    gradients switched on and none of its parameters got a gradient: in two whole steps if the
-    modules inside the tower ran without gradients, in eight if only the tower's own forward cuts
-    them (a forward may drop features at random). A model that has no tower for images, video or
-    audio is only warned about. A tower that runs under torch.no_grad is a warning after two steps
-    that trained something else. So is a tower whose output the loss does not use in eight steps.
-    Single parameters that two steps miss are a note. If the run would end by itself (DDP that does
-    not look for unused parameters, Gemini), one step that trained something else is enough to say
-    why.
+    gradients switched on and none of its parameters got a gradient, in two steps if all modules
+    inside the tower ran without gradients, else in eight steps in a row: a forward may drop
+    features at random. In eight steps in a row a tower that runs under torch.no_grad, or whose
+    output the loss does not use, is a warning. A model that has no tower for images, video or audio
+    is only warned about. Single parameters that two steps miss are a note. If the run would end by
+    itself (DDP that does not look for unused parameters, Gemini), one step that trained something
+    else is enough to say why.
 
 Why it is bad
     A tower that is meant to train and never moves is found after days, in the evaluation.
@@ -52,6 +51,7 @@ _WHY = {
     "no_grad": "it ran with gradients switched off",
     "dropped": "no gradient came to its output",
 }
+_DDP = "DDP would fail at its next step"
 _WIRING = {
     "cut": "look for no_grad, .detach() or .data in its forward",
     "no_grad": "call it outside of torch.no_grad",
@@ -75,13 +75,14 @@ def _finding(run: Run, kind: str, gradients: Gradients) -> Finding | None:
         return None  # a pooler behind an embedder
     wiring = gradients.wiring.get(kind, "unknown")
     towers = Tower(kind).sees or bool(run.image_towers)
+    ends = run.needs_all_gradients and (gradients.tried or gradients.steps == 1)
     if wiring not in _WHY or (gradients.tried and wiring == "dropped"):
         return None
     return Finding(
         CODE,
-        _level(wiring, gradients.tried or run.needs_all_gradients, towers),
+        _level(wiring, gradients.tried or ends, towers),
         f"{kind} does not train: {_WHY[wiring]} in {_told(gradients)} ({number} tensors)"
-        f"{_end(run, wiring)}",
+        f"{_end(run) if ends and wiring != 'dropped' else ''}",
         scope="rank",
         advice=_advice(run, kind, wiring),
         evidence=f"seen in this run: no gradient of {names[0]}",
@@ -101,12 +102,9 @@ def _told(gradients: Gradients) -> str:
     return f"{gradients.steps} steps" if gradients.steps > 1 else "this step"
 
 
-def _end(run: Run, wiring: str) -> str:
-    if wiring == "dropped" or not run.needs_all_gradients:
-        return ""
-    if run.strategy == "gemini":
-        return "; Gemini would crash or train it wrongly"
-    return "; DDP would fail at its next step"
+def _end(run: Run) -> str:
+    gemini = run.strategy == "gemini"
+    return f"; {'Gemini would crash or train it wrongly' if gemini else _DDP}"
 
 
 def _some(kind: str, names: list[str], number: int) -> Finding | None:

@@ -339,5 +339,6 @@ class Watcher:
         self._handles.clear()
         self._forwards = None
         contain("the ledger", self.books.rest, wait)
+        self.gather.close()
         if self.on_close is not None:
             contain("the ledger", self.on_close)

@@ -21,11 +21,14 @@ from vlmguard_torch.calls import Hooked
 from vlmguard_torch.layout.towers import kind_of, modules, plain
 from vlmguard_torch.watch.tower_forwards import TowerForwards
 
-AGREE: Mapping[Wiring, int] = {"cut": 8, "no_grad": 2, "dropped": 8}
-"""Windows that have to say the same of a tower before anything is said: a user's forward may drop
-features at random. Two are enough to cut it where the modules inside ran without gradients."""
-LIMIT = 12
+AGREE = 8
+"""Windows in a row that have to say the same of a tower before anything is said: a user may drop
+features, or skip batches, at random."""
+INSIDE = 2
+"""The same, if the gradient is cut, and all modules inside the tower ran without gradients."""
+LIMIT = 24
 """Windows in which a tower ran, after which it is watched no longer, whatever they said."""
+_TOLD: frozenset[Wiring] = frozenset({"cut", "no_grad", "dropped"})
 _GRAD = attrgetter("grad")
 Named = list[tuple[str, Any]]
 """Plain names with their parameters."""
@@ -88,7 +91,7 @@ class _Tower(Hooked):
             self.done |= self.trained >= 2 or not left
             return None, again
         wiring = self.forwards.wiring(self._paths(names))
-        if self.trained or wiring not in AGREE or not self.forwards.used:
+        if self.trained or wiring not in _TOLD or not self.forwards.used:
             return None, set()
         self.agree = self.agree + 1 if wiring == self.wiring else 1
         self.wiring = wiring
@@ -98,13 +101,12 @@ class _Tower(Hooked):
         return (wiring if said else None), set()
 
     def _enough(self, wiring: Wiring, anything: Callable[[], bool]) -> int:
-        """One window where the run ends anyway, and the gradient was not merely taken away."""
-        if wiring == "no_grad" and not anything():  # a batch that is looked at, and then skipped
-            return LIMIT + 1 if self.fails else AGREE["dropped"]
+        """One window where the run ends anyway: others trained in it, and the gradient was not
+        merely taken away."""
         certain = not self.stays or not self.forwards.fed
-        if self.fails and wiring != "dropped" and certain:
+        if self.fails and wiring != "dropped" and certain and anything():
             return 1
-        return 2 if wiring == "cut" and self.forwards.off else AGREE[wiring]
+        return INSIDE if wiring == "cut" and self.forwards.off else AGREE
 
     def _paths(self, names: Iterable[str]) -> list[str]:
         """The modules that hold these parameters: of one that holds none nothing is expected."""
@@ -219,8 +221,9 @@ class Watch:
         )
 
     def _trains(self) -> bool:
-        """Whether a parameter that the optimizer holds got a gradient in this window; True where
-        that cannot be told."""
+        """Whether a parameter that the optimizer holds got a gradient in this window. Where
+        gradients are taken away: whether a tower got one, or may have, since it is watched no
+        longer."""
         if any(tower.reached for tower in self.towers.values()):
             return True
         if not self._stays:

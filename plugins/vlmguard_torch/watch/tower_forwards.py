@@ -38,6 +38,7 @@ class TowerForwards(Hooked):
         """
         self.notes: dict[str, set[str]] = {}
         self.used, self._asked = True, False
+        self._inside: set[bool] = set()  # since the last forward of a tower
         self._needing: set[bool] = set()
         self._top, self._named = weakref.ref(model), weakref.WeakValueDictionary(named)
         self._handles: list[Any] = []
@@ -52,6 +53,9 @@ class TowerForwards(Hooked):
 
     def _look(self, path: str, module: Any, output: Any) -> None:
         notes = self.notes[path]
+        inside, self._inside = self._inside, set()
+        if torch.is_grad_enabled():  # not a forward of a reference model, or an evaluation
+            self._needing |= inside
         if GOT in notes:
             return
         if not torch.is_grad_enabled():
@@ -79,16 +83,21 @@ class TowerForwards(Hooked):
             return
         self._asked = True
         for path in {_owner(self._named, name) for name in names}:
-            self._handles.append(Behind("watching a tower", self._use).on(self._named[path]))
+            use = self._use if path in self.notes else self._use_inside
+            self._handles.append(Behind("watching a tower", use).on(self._named[path]))
 
     def _use(self, module: Any, output: Any) -> None:
         self.used = True
+
+    def _use_inside(self, module: Any, output: Any) -> None:
+        self.used = True
         if torch.is_grad_enabled() or not _runs_again():
-            self._needing.add(any(each.requires_grad for each in tensors(output)))
+            self._inside.add(any(map(_made, tensors(output))))
 
     @property
     def off(self) -> bool:
-        """Whether modules ran that `ask` named a parameter of, and all without gradients."""
+        """Whether modules ran inside a tower, of those that `ask` named a parameter of, and all
+        without gradients, though the tower ran with them."""
         return self._needing == {False}
 
     @property
@@ -104,6 +113,7 @@ class TowerForwards(Hooked):
     def forget(self) -> None:
         """A window is over. Hooks on its outputs may still come: to nobody."""
         self.used = not self._asked
+        self._inside.clear()
         self._needing.clear()
         if self.ran:
             self.notes = {path: set() for path in self.notes}
@@ -127,6 +137,13 @@ def _runs_again() -> bool:
             return any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs)
         frame = frame.f_back  # type: ignore[assignment]
     return False
+
+
+def _made(output: Any) -> bool:
+    """Whether it needs a gradient by how it was made: `enable_input_require_grads` sets it on
+    what has none."""
+    made = output.grad_fn is not None or isinstance(output, torch.nn.Parameter)
+    return bool(output.requires_grad and made)
 
 
 def _owner(named: Mapping[str, Any], name: str) -> str:
