@@ -300,10 +300,12 @@ def close(state: RunState | None) -> None:
     """Let go of a run, whatever it held; idempotent."""
     if state is None or state.closed:
         return
-    for call in state.closers():
-        contain("letting go of the run", call)
-    exchange.let_go()
-    runstate.closed(state)
+    try:
+        for call in state.closers():
+            contain("letting go of the run", call)
+    finally:  # a user's policy may have the ledger stop at its last pages
+        exchange.let_go()
+        runstate.closed(state)
 
 
 def pre_step(

@@ -521,3 +521,17 @@ def test_no_connection_is_left_behind(monkeypatch):
     monkeypatch.setattr(exchange, "_clients", {(1, "host", 1): object(), (1, "host", 2): None})
     guard.close(RunState(Settings()))
     assert list(exchange._clients.values()) == [None]
+
+
+def test_a_run_is_closed_even_if_its_last_pages_stop_it(monkeypatch):
+    monkeypatch.setattr(exchange, "_clients", {(1, "host", 1): object()})
+    state = RunState(Settings())
+
+    def stops():
+        raise Stop("why")
+
+    state.at_close(stops)
+    with pytest.raises(Stop):
+        guard.close(state)
+    assert state.closed
+    assert not exchange._clients

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from vlmguard.ledger import packed
 from vlmguard.ledger.account import Page
 from vlmguard.ledger.wishes import Wishes
+from vlmguard.runtime import exchange
 from vlmguard.runtime.ballot import Ballot, decide
 from vlmguard.runtime.mailbox import Mailbox
 
@@ -147,6 +148,7 @@ class Gather:
     def close(self) -> None:
         """Nothing is sent or taken any more: no connection is kept."""
         self._made, self._mailbox = True, None
+        exchange.let_go()
 
 
 _FEW = 64

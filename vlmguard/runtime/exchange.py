@@ -98,7 +98,7 @@ def roll_call(name: str, number: int, world: int, wait: float) -> list[int | Non
 
 def let_go() -> None:
     """Close what was opened for us."""
-    for place in [place for place, client in _clients.items() if client is not None]:
+    for place in [place for place, client in list(_clients.items()) if client is not None]:
         _clients.pop(place, None)  # another thread's run may do the same
 
 

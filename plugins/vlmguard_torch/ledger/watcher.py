@@ -338,7 +338,9 @@ class Watcher:
                 handle.remove()
         self._handles.clear()
         self._forwards = None
-        contain("the ledger", self.books.rest, wait)
-        self.gather.close()
-        if self.on_close is not None:
-            contain("the ledger", self.on_close)
+        try:
+            contain("the ledger", self.books.rest, wait)
+        finally:  # it may stop the run
+            self.gather.close()
+            if self.on_close is not None:
+                contain("the ledger", self.on_close)

@@ -25,7 +25,8 @@ AGREE = 8
 """Windows in a row that have to say the same of a tower before anything is said: a user may drop
 features, or skip batches, at random."""
 INSIDE = 2
-"""The same, if the gradient is cut, and all modules inside the tower ran without gradients."""
+"""The same, if the gradient is cut, and in the last window all modules inside the tower ran with
+gradients switched off."""
 LIMIT = 24
 """Windows in which a tower ran, after which it is watched no longer, whatever they said."""
 _TOLD: frozenset[Wiring] = frozenset({"cut", "no_grad", "dropped"})
@@ -95,7 +96,9 @@ class _Tower(Hooked):
             return None, set()
         self.agree = self.agree + 1 if wiring == self.wiring else 1
         self.wiring = wiring
-        said = self.agree >= self._enough(wiring, anything)
+        if (enough := self._enough(wiring, anything)) == 1:
+            self.agree = 1
+        said = self.agree >= enough
         self.forwards.ask(names)
         self.done |= said
         return (wiring if said else None), set()
@@ -200,7 +203,7 @@ class Watch:
         trainable: dict[str, int] = {}
         unreached: dict[str, tuple[str, ...]] = {}
         wirings: dict[str, Wiring] = {}
-        steps = 1
+        steps: list[int] = []
         for kind, tower in self.towers.items():
             if tower.done or not (tower.forwards.ran or tower.reached):
                 continue
@@ -212,12 +215,18 @@ class Watch:
             if again:
                 unreached[kind] = tuple(name for name in left if name in again)
             if wiring is not None and self._still(tower):
-                unreached[kind], wirings[kind], steps = tuple(left), wiring, tower.agree
+                unreached[kind], wirings[kind] = tuple(left), wiring
+                steps.append(tower.agree)
         if not trainable and not stale:
             return None
         design = [n for names in unreached.values() for n in names if self._never(n)]
         return Gradients(
-            unreached, trainable, wirings, steps, by_design=tuple(design), stale=tuple(stale)
+            unreached,
+            trainable,
+            wirings,
+            min(steps, default=1),
+            by_design=tuple(design),
+            stale=tuple(stale),
         )
 
     def _trains(self) -> bool:

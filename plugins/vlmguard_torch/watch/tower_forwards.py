@@ -21,6 +21,8 @@ from vlmguard.core.wiring import BLIND, FROZEN, GOT, NEEDS, ODD, OFF
 from vlmguard_torch.calls import Behind, Hooked, is_compiled
 from vlmguard_torch.zero_contribution import tensors
 
+_RUN = frozenset({"run_function", "forward_function"})
+
 
 class TowerForwards(Hooked):
     """Forwards of the modules at ``paths``, noted until `forget`.
@@ -39,7 +41,7 @@ class TowerForwards(Hooked):
         self.notes: dict[str, set[str]] = {}
         self.used, self._asked = True, False
         self._inside: set[bool] = set()  # since the last forward of a tower
-        self._needing: set[bool] = set()
+        self._switched: set[bool] = set()
         self._top, self._named = weakref.ref(model), weakref.WeakValueDictionary(named)
         self._handles: list[Any] = []
         for path in paths:
@@ -55,7 +57,7 @@ class TowerForwards(Hooked):
         notes = self.notes[path]
         inside, self._inside = self._inside, set()
         if torch.is_grad_enabled():  # not a forward of a reference model, or an evaluation
-            self._needing |= inside
+            self._switched |= inside
         if GOT in notes:
             return
         if not torch.is_grad_enabled():
@@ -92,13 +94,13 @@ class TowerForwards(Hooked):
     def _use_inside(self, module: Any, output: Any) -> None:
         self.used = True
         if torch.is_grad_enabled() or not _runs_again():
-            self._inside.add(any(map(_made, tensors(output))))
+            self._inside.add(torch.is_grad_enabled())
 
     @property
     def off(self) -> bool:
         """Whether modules ran inside a tower, of those that `ask` named a parameter of, and all
-        without gradients, though the tower ran with them."""
-        return self._needing == {False}
+        with gradients switched off, though they were on around the tower."""
+        return self._switched == {False}
 
     @property
     def ran(self) -> bool:
@@ -114,7 +116,7 @@ class TowerForwards(Hooked):
         """A window is over. Hooks on its outputs may still come: to nobody."""
         self.used = not self._asked
         self._inside.clear()
-        self._needing.clear()
+        self._switched.clear()
         if self.ran:
             self.notes = {path: set() for path in self.notes}
 
@@ -129,21 +131,18 @@ class TowerForwards(Hooked):
 def _runs_again() -> bool:
     """Whether reentrant checkpointing runs this forward without gradients, and will run it again if
     a gradient comes: one of its inputs needs one. torch's ``CheckpointFunction.forward`` and
-    DeepSpeed's have arguments of these names [read: torch 2.13, deepspeed 0.19.8]."""
+    DeepSpeed's have arguments of these names, Unsloth's has ``forward_function`` and
+    ``hidden_states`` [read: torch 2.13, deepspeed 0.19.8, LLaMA-Factory 0.9.5]. They may lie in
+    each other."""
     frame = sys._getframe(1)
     while frame is not None:
-        if frame.f_code.co_name == "forward" and "run_function" in frame.f_code.co_varnames:
-            inputs = frame.f_locals.get("args", ())
-            return any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs)
+        code, held = frame.f_code, frame.f_locals
+        if code.co_name == "forward" and not _RUN.isdisjoint(code.co_varnames):
+            inputs = (*held.get("args", ()), held.get("hidden_states"))
+            if any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs):
+                return True
         frame = frame.f_back  # type: ignore[assignment]
     return False
-
-
-def _made(output: Any) -> bool:
-    """Whether it needs a gradient by how it was made: `enable_input_require_grads` sets it on
-    what has none."""
-    made = output.grad_fn is not None or isinstance(output, torch.nn.Parameter)
-    return bool(output.requires_grad and made)
 
 
 def _owner(named: Mapping[str, Any], name: str) -> str:

@@ -110,12 +110,12 @@ def test_a_tower_without_gradients_stops_before_ddp_fails_for_it():
 
 def test_a_tower_that_runs_without_gradients_is_told():
     """Who calls it under no_grad may mean it: a warning that says what was seen."""
-    flags = [*DARK, "--deepspeed", "zero2"]
+    flags = [*DARK, "--deepspeed", "zero2", "--max_steps", "9"]
     done = swift.run(["sft"], "qwen2_vl", "image", flags, guard=True)
     assert done.returncode == 0, tail(done)
     told = [f for f in done.findings if f["code"] == "VG302"]
     assert {f["outcome"] for f in told} == {"warned"}, told
-    assert all("it ran with gradients switched off in 2 steps" in f["why"] for f in told)
+    assert all("it ran with gradients switched off in 8 steps" in f["why"] for f in told)
     off = swift.run(["sft"], "qwen2_vl", "image", flags, guard=False)
     verdict = bitwise(done.ranks, off.ranks)
     assert verdict, str(verdict)
