@@ -367,6 +367,22 @@ def test_the_part_of_a_tower_that_trains_and_is_cut():
     assert wirings(model, 4) == [{}, {"vision": "cut"}, {}, {}]
 
 
+def test_a_frame_of_the_loop_keeps_nothing():
+    """Reading a frame's locals keeps them until the frame returns."""
+    model = Two()
+    _, watch = watched(model)
+    kept = weakref.ref(out := model())
+    with torch.no_grad():
+        model()
+    out.backward()
+    watch.end()
+    with torch.no_grad():
+        model()  # asked about its modules from the second window on
+    del out
+    gc.collect()
+    assert kept() is None
+
+
 def test_evaluation_is_no_window_without_gradients():
     model = Two()
     optimizer, watch = watched(model)

@@ -136,8 +136,9 @@ def _runs_again() -> bool:
     each other."""
     frame = sys._getframe(1)
     while frame is not None:
-        code, held = frame.f_code, frame.f_locals
+        code = frame.f_code
         if code.co_name == "forward" and not _RUN.isdisjoint(code.co_varnames):
+            held = frame.f_locals  # of no other frame: it would keep the frame's tensors
             inputs = (*held.get("args", ()), held.get("hidden_states"))
             if any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs):
                 return True
