@@ -41,6 +41,32 @@ def watched(model, optimizer=None, **told):
     return optimizer, Watch(model, PATHS, stepping.held(optimizer), **told)
 
 
+def dark(model, reached=False):
+    """A loss whose tower runs without gradients; ``reached``: what it returns needs one again."""
+
+    def loss():
+        with torch.no_grad():
+            seen = model.b(torch.ones(1, 2))
+        return model.a(seen.requires_grad_(reached)).sum()
+
+    return loss
+
+
+def skipped(model):
+    """A batch is looked at without gradients, and takes no part in the loss."""
+
+    def loss():
+        with torch.no_grad():
+            model()
+        return _nothing()
+
+    return loss
+
+
+def _nothing():
+    return torch.zeros((), requires_grad=True)
+
+
 def window(model, watch, optimizer, *losses):
     """Micro-batches, then the optimizer's step; what was found."""
     for loss in losses:
@@ -146,13 +172,9 @@ def test_a_skipped_batch_between_others_does_not_hide_a_tower_that_is_cut():
     inner = model.b.forward
     model.b.forward = lambda x: inner(x).detach()
 
-    def skipped():
-        with torch.no_grad():
-            model()
-        return torch.zeros((), requires_grad=True)
-
     optimizer, watch = watched(model)
-    found = [window(model, watch, optimizer, skipped if n == 6 else {}) for n in range(1, 20)]
+    losses = [skipped(model) if n == 6 else {} for n in range(1, 20)]
+    found = [window(model, watch, optimizer, loss) for loss in losses]
     told = [n for n, each in enumerate(found, 1) if each is not None and each.wiring]
     assert told == [6 + AGREE]
 
@@ -163,14 +185,9 @@ def test_a_batch_that_is_looked_at_without_gradients_and_skipped(stays, fails):
     model = Two()
     optimizer, watch = watched(model, stays=stays, fails=fails)
 
-    def skipped():
-        with torch.no_grad():
-            model()
-        return torch.zeros((), requires_grad=True)
-
     for n in range(12):
         text = [{"image": False}] if n % 3 == 2 and not fails else []  # DDP would end itself
-        losses = [{} if n in (6, 9) else skipped, *text]
+        losses = [{} if n in (6, 9) else skipped(model), *text]
         found = window(model, watch, optimizer, *losses)
         assert found is None or not (found.wiring or found.unreached), n
 
@@ -178,13 +195,8 @@ def test_a_batch_that_is_looked_at_without_gradients_and_skipped(stays, fails):
 def test_a_tower_under_no_grad_ends_ddp_where_others_train():
     model = Two()
 
-    def dark():
-        with torch.no_grad():
-            seen = model.b(torch.ones(1, 2))
-        return model.a(seen).sum()
-
     optimizer, watch = watched(model, fails=True)
-    assert dict(window(model, watch, optimizer, dark).wiring) == {"vision": "no_grad"}
+    assert dict(window(model, watch, optimizer, dark(model)).wiring) == {"vision": "no_grad"}
 
 
 def test_a_model_of_which_nothing_trains_is_told_late():
@@ -192,13 +204,8 @@ def test_a_model_of_which_nothing_trains_is_told_late():
     model = Two()
     model.a.requires_grad_(False)
 
-    def dark():
-        with torch.no_grad():
-            seen = model.b(torch.ones(1, 2))
-        return model.a(seen.requires_grad_()).sum()
-
     optimizer, watch = watched(model)
-    found = [window(model, watch, optimizer, dark) for _ in range(9)]
+    found = [window(model, watch, optimizer, dark(model, reached=True)) for _ in range(9)]
     told = [n for n, each in enumerate(found, 1) if each is not None and each.wiring]
     assert told == [AGREE]
 
@@ -206,13 +213,8 @@ def test_a_model_of_which_nothing_trains_is_told_late():
 def test_a_tower_under_no_grad_and_one_that_is_dropped():
     model = Two()
 
-    def dark():
-        with torch.no_grad():
-            seen = model.b(torch.ones(1, 2))
-        return model.a(seen).sum()
-
     optimizer, watch = watched(model)
-    found = [window(model, watch, optimizer, dark) for _ in range(AGREE)]
+    found = [window(model, watch, optimizer, dark(model)) for _ in range(AGREE)]
     assert [n for n, f in enumerate(found, 1) if f.wiring] == [AGREE]
     assert found[-1].wiring == {"vision": "no_grad"}
     assert found[-1].unreached["vision"][0] == "b.0.weight"
@@ -229,10 +231,6 @@ HEALTHY = {
     "alternating losses": lambda model, n: [{} if n % 2 else {"image": False}],
     "features dropped at times": lambda model, n: [{"detach": n % 3 > 0}],
 }
-
-
-def _nothing():
-    return torch.zeros((), requires_grad=True)
 
 
 @pytest.mark.parametrize("losses", HEALTHY.values(), ids=HEALTHY)
@@ -421,15 +419,6 @@ def test_it_lets_go_of_what_it_cannot_tell():
     for n in range(LIMIT + 1):
         window(model, watch, optimizer, {"detach": n % 2 > 0} if n % 2 else dark(model))
     assert not watch.towers
-
-
-def dark(model):
-    def loss():
-        with torch.no_grad():
-            seen = model.b(torch.ones(1, 2))
-        return model.a(seen).sum()
-
-    return loss
 
 
 def test_hooks_only_on_what_had_no_gradient():
