@@ -367,6 +367,14 @@ def test_what_a_raising_rank_said_and_where_it_stood():
     assert [frame.rsplit(" in ", 1)[1] for frame in outcome.frames] == ["raises_below", "inner"]
 
 
+def bare(rank):
+    raise AssertionError
+
+
+def test_what_an_assertion_without_a_message_says():
+    assert run(bare, ranks=1, group="none").outcomes[0].message == "raise AssertionError"
+
+
 def test_a_log_lines_gather_is_not_the_wrappers():
     reduced = Call("allreduce", "allreduce SUM float32[8]", 8, 0, "backward", "torch/x.py:1 in f")
     loss = Call("allgather", "allgather float32[1]", 1, 0, "step",

@@ -353,3 +353,17 @@ def test_a_scale_that_the_reference_shares(ask, scale, kind):
     assert answer["off"]["kind"] == kind
     told = answer["off"]["against"] or answer["off"]["why"]
     assert ("plain cross-entropy" if kind == "right" else "8.00 times") in told
+
+
+@pytest.mark.parametrize(("flag", "order"), [("--off", ""), ("--end", "its ending")])
+def test_the_ledger_reads_a_pass_without_the_guard(ask, flag, order):
+    answer = ask(flag, "unbalanced", passes=("off", "end"))
+    assert (answer["off"]["kind"], answer["off"]["order"]) == ("silently wrong", order)
+    assert answer["off"]["why"].startswith("VG640: halved")
+    assert ("what the ledger reads" in answer["not_shown"]) is (flag == "--end")
+
+
+def test_a_reference_that_does_not_balance_shows_nothing(ask):
+    answer = ask("--base", "unbalanced")
+    assert answer["verdict"] == "cannot tell"
+    assert answer["off"]["why"] == "the reference does not balance: VG640: halved"

@@ -10,6 +10,7 @@ import functools
 import json
 import os
 import sys
+import traceback
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -160,6 +161,15 @@ def frames(error: BaseException) -> tuple[str, ...]:
             found.append(f"{name}:{trace.tb_lineno} in {code.co_name}")
         trace = trace.tb_next
     return tuple(found)
+
+
+def text(error: BaseException) -> str:
+    """An exception's message; where an assertion has none, its line of code."""
+    told = str(error)
+    if told or not isinstance(error, AssertionError):
+        return told
+    trace = traceback.extract_tb(error.__traceback__)
+    return (trace[-1].line or "") if trace else ""
 
 
 @functools.cache

@@ -24,7 +24,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from vlmguard.ranks.calls import Call, frames, log_to, read
+from vlmguard.ranks.calls import Call, frames, log_to, read, text
 from vlmguard.ranks.coordinator import Coordinator
 from vlmguard.ranks.idle_detector import IdleDetector
 from vlmguard.ranks.outcome import Outcome, Result, conclude, parting
@@ -238,7 +238,7 @@ def _rank(
     except BaseException as error:
         if isinstance(error, SystemExit):  # a silent death by `sys.exit`: its own code, no word
             os._exit(error.code if isinstance(error.code, int) else int(error.code is not None))
-        told = {"state": "raised", "error": type(error).__name__, "message": str(error),
+        told = {"state": "raised", "error": type(error).__name__, "message": text(error),
                 "frames": frames(error)}  # fmt: skip
     try:
         whole = scratch / f"outcome{rank}.part"

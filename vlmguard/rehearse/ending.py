@@ -1,7 +1,8 @@
 """How a command ends, rehearsed once with what it saves, evaluates and chooses: its last batches,
 which may not be whole, the first step of a second epoch, and a resumed run in the ranks asked for.
 
-Asked when the command was right so far. Numbers are not compared, only the ranks with each other.
+Asked when the command was right so far. Numbers are not compared, only the ranks with each other,
+and the ledger has to balance.
 """
 
 from __future__ import annotations
@@ -152,7 +153,7 @@ def look(passes: Rehearsal, ending: Ending, guard: bool) -> Judgement:
         ranks = 2 if before < request.world else 3
     name = f"{NAME}, guard {'on' if guard else 'off'}"
     scene, failed = passes.to_the_end(name, ending.commands, ending.length.last, ranks, guard)
-    found = failed or _parted(scene, ending.length.last, ranks)
+    found = failed or _parted(scene, ending.length.last, ranks) or _unbalanced(passes, scene)
     if found is None and before is not None:
         found = _resumed(passes, ending, scene, (before, ranks), guard)
     passes.tell("judged", {"pass": name, "kind": found.kind if found else RIGHT,
@@ -164,6 +165,12 @@ def look(passes: Rehearsal, ending: Ending, guard: bool) -> Judgement:
     )
     order = RESUMED if found.order == RESUMED else NAME
     return replace(found, order=order, why=why.removeprefix("; "))
+
+
+def _unbalanced(passes: Rehearsal, scene: Scene) -> Judgement | None:
+    """What the ledger warned of at this end."""
+    told = passes.warned(scene)
+    return Judgement(WRONG, why=told) if told else None
 
 
 def _ranks_of(request: Request) -> int | None:
@@ -193,7 +200,8 @@ def _resumed(
     argv.set("max_steps", ending.length.last + 1)
     commands = replace(ending.commands, argv=tuple(argv.words))
     name = f"{RESUMED}, guard {'on' if guard else 'off'}"
-    _, failed = passes.to_the_end(name, commands, ending.length.last + 1, resumes, guard)
+    again, failed = passes.to_the_end(name, commands, ending.length.last + 1, resumes, guard)
+    failed = failed or _unbalanced(passes, again)
     if failed is None:
         return None
     how = f"resumed, {resumes} ranks from a checkpoint of {wrote}"

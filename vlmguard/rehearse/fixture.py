@@ -22,6 +22,7 @@ class Scene:
         steps: training steps after which weights are kept.
         ends: it saves and evaluates as its command does (`ending`).
         counts: ends where training would begin, and says how many rows are left (`row_filter`).
+        books: the ledger reads it, though the guard is off.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Scene:
     steps: tuple[int, ...] = ()
     ends: bool = False
     counts: bool = False
+    books: bool = False
 
     def weights(self, step: int, rank: int) -> Path:
         """Where a rank keeps its weights after a step; 0 is before the first."""
@@ -46,7 +48,7 @@ class Scene:
 
     @property
     def report(self) -> Path:
-        """The guard's findings, ``.rankN`` before the suffix."""
+        """The guard's and the ledger's findings, ``.rankN`` before the suffix."""
         return self.place / "report.jsonl"
 
 

@@ -33,8 +33,8 @@ class Rehearsal:
         notes: what ranks replaced as they ran.
         backwards: the command with the micro-batches of each step in the reverse order: its
             reference's sums have another order.
-        unbalanced: what the ledger warned of in the guard's pass.
-        booked: whether the ledger read a step of it.
+        unbalanced: what the ledger warned of in the last pass with the guard off or on.
+        booked: whether the ledger read a step of one.
         written: rows of a pass's file; dropped: how many of them were not there when it trained.
     """
 
@@ -65,14 +65,20 @@ class Rehearsal:
         found = self._judged(scene, result)
         if on:
             self.fixes = fixture.fixes(scene)
-            self.unbalanced = fixture.unbalanced(scene, bool(self.request.data))
-            self.booked = fixture.booked(scene)
-            found = verdict.balanced(found, self.unbalanced)
+        self.booked = self.booked or fixture.booked(scene)
+        self.unbalanced = self.warned(scene)
+        found = verdict.balanced(found, self.unbalanced)
+        if self._reference:
+            found = verdict.based(found, self.warned(self._reference[0]))
         if found.order and found.order != LOADER and found.kind != CANNOT:
             told = probability.told(self.sample.share, self.request.world, self.request.batch)
             found = replace(found, odds=told)
         self.tell("judged", {"pass": name, "kind": found.kind, "seconds": self.seconds[name]})
         return found
+
+    def warned(self, scene: Scene) -> str:
+        """What the ledger warned of in a pass; "" if all that it read balances."""
+        return fixture.unbalanced(scene, bool(self.request.data))
 
     def _scene(self, name: str, argv: Sequence[str], guard: bool, single: bool = False) -> Scene:
         place = Path(self.request.scratch) / name.replace(" ", "-")
@@ -82,7 +88,7 @@ class Rehearsal:
         if name not in (REFERENCE, BACKWARDS) or self.request.generates:
             env |= self.commands.wrapper
         return Scene(name, self.request.entry, tuple(argv), self.request.folder, place, env,
-                     guard, single, kept)  # fmt: skip
+                     guard, single, kept, books=not guard)  # fmt: skip
 
     def _run(self, scene: Scene, ranks: int, group: str = "") -> Result:
         self.tell("began", {"pass": scene.name})
@@ -109,7 +115,8 @@ class Rehearsal:
             who = f"as rank {environment.rank} of {environment.size}"
         name = f"{who}, {ON if guard else OFF}"
         scene = self._scene(name, own.argv, guard, single=environment is None)
-        scene = replace(scene, steps=(), env={**scene.env, **own.env, **own.wrapper})
+        env = {**scene.env, **own.env, **own.wrapper}
+        scene = replace(scene, steps=(), env=env, books=False)  # no other rank would answer
         self.tell("began", {"pass": name})
         begun = time.monotonic()
         result = run(lambda _: self.act(scene), 1, "none", self.request.limit, environment)

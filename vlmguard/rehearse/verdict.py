@@ -176,9 +176,16 @@ def judged(seen: Seen, safeguards: Sequence[Safeguard] | None = None) -> Judgeme
 def balanced(found: Judgement, unbalanced: str) -> Judgement:
     """Right only if the ledger balances too: the reference shares the framework with the run, so
     an error that both have is seen there alone. What is wrong is told in its words, too."""
-    if found.kind not in (RIGHT, WRONG) or not unbalanced:
+    if found.kind not in (RIGHT, WRONG) or not unbalanced or unbalanced in found.why:
         return found
     return replace(found, kind=WRONG, why="; ".join(filter(None, (found.why, unbalanced))))
+
+
+def based(found: Judgement, unbalanced: str) -> Judgement:
+    """Not right beside a reference whose own ledger does not balance."""
+    if found.kind != RIGHT or not unbalanced:
+        return found
+    return Judgement(CANNOT, why=f"the reference does not balance: {unbalanced}")
 
 
 def scaled(found: Judgement, plain: float | None) -> Judgement:

@@ -20,6 +20,7 @@ from typing import Any
 
 from vlmguard.ranks import phase, phases
 from vlmguard.rehearse.fixture import REFERENCE, Scene
+from vlmguard.runtime.faults import contain
 from vlmguard_torch.layout import towers as by_name
 from vlmguard_transformers.rehearsal import plain_loss
 from vlmguard_transformers.rehearsal.flags import HERE
@@ -227,6 +228,10 @@ def _callback(scene: Scene, rank: int, told: dict[str, Any], trainer: Any) -> An
     import transformers
 
     class Watch(transformers.TrainerCallback):
+        def on_train_begin(self, args: Any, state: Any, control: Any, **named: Any) -> None:
+            if scene.books:
+                contain("the ledger of a pass", _keep_books, trainer)
+
         def on_step_begin(self, args: Any, state: Any, control: Any, **named: Any) -> None:
             scene.begun(rank).write_text(str(state.global_step + 1))
             told["wrapped"] = told["wrapped"] or _wrapper(trainer)
@@ -237,6 +242,12 @@ def _callback(scene: Scene, rank: int, told: dict[str, Any], trainer: Any) -> An
                 _keep(trainer.model, scene.weights(state.global_step, rank), told["kept"])
 
     return Watch()
+
+
+def _keep_books(trainer: Any) -> None:
+    from vlmguard_transformers.rehearsal import books  # imports torch
+
+    books.keep(trainer)
 
 
 def _length(rows: Any) -> int:

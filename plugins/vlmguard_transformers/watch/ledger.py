@@ -12,6 +12,7 @@ from vlmguard.runtime.faults import contain
 from vlmguard.runtime.seams import Seam
 from vlmguard_torch import stepping
 from vlmguard_torch.ledger import start
+from vlmguard_torch.ledger.watcher import Watcher
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.watch import logs
 
@@ -26,12 +27,9 @@ def watch(trainer: Any, state: RunState, optimizer: Any, whole: bool) -> None:
     run = state.run
     if run is None or state.phase != "train" or hf.compiles(trainer):
         return
-    engine = _engine(trainer, optimizer)
-    made = start.watch(
-        trainer.model, optimizer,
-        setting=state.settings.ledger, strategy=run.strategy, engine=engine,
-        tokenizer=_words(trainer), first_step=_step(trainer), whole=whole, state=state,
-        extra=_told(trainer),
+    made = begin(
+        trainer, optimizer,
+        setting=state.settings.ledger, strategy=run.strategy, whole=whole, state=state,
     )  # fmt: skip
     if made is None:
         return
@@ -45,6 +43,18 @@ def watch(trainer: Any, state: RunState, optimizer: Any, whole: bool) -> None:
             each.close(0.0)  # its parameters are another optimizer's now
     others.add(made)
     state.closes(made)
+
+
+def begin(trainer: Any, optimizer: Any, **how: Any) -> Watcher | None:
+    """A watcher of the trainer's model and one optimizer, told what the trainer knows.
+
+    optimizer: as it steps. how: what else `start.watch` takes.
+    """
+    return start.watch(
+        trainer.model, optimizer,
+        engine=_engine(trainer, optimizer), tokenizer=_words(trainer), first_step=_step(trainer),
+        extra=_told(trainer), **how,
+    )  # fmt: skip
 
 
 _SEAM = Seam("own save", (), f"{__name__}:save", "compares the ranks' weights behind a checkpoint")
