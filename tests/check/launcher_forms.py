@@ -151,6 +151,10 @@ FORMS: list[tuple[str, tuple[str, int | None] | None]] = [
     ("bash <<< 'swift sft --model x'", ("swift sft", 1)),
     ("bash <(echo swift sft --model x)", ("swift sft", 1)),
     ("new_launcher --gpus 8 t.py", None),
+    ("new_launcher --gpus 8 train.py", None),
+    ("memray run src/finetune_vlm.py --lr 1", None),
+    ("my_wrapper sft", None),
+    ("xtuner train config.yaml", None),
     ("stdbuf -oL -eL nohup nice -n 5 swift sft --model x", ("swift sft", 1)),
     ("srun -n 1 nsys profile -o x torchrun --nproc_per_node 2 t.py", ("t.py", 2)),
     ("python -m mypkg.train", ("-m mypkg.train", None)),
@@ -168,6 +172,7 @@ cp train.py backup/train.py
 sed -i s/a/b/ train.py
 tail -f finetune.log
 ls swift/cli/sft.py
+get_data --split train.json --out data/train
 black train.py
 pytest tests/train.py
 pkill -f torchrun

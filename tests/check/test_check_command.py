@@ -6,12 +6,15 @@ import json
 
 import pytest
 
-from vlmguard.check import facts, judge
+from vlmguard.check import facts, judge, launcher, show
+from vlmguard.check.answer import Answer
 from vlmguard.check.facts import Draft
 from vlmguard.check.reading import rows, sources
 from vlmguard.check.reading.fields import Field
 from vlmguard.check.reading.files import Files, Unreadable
 from vlmguard.check.reading.rows import Rows
+from vlmguard.check.script import Reading
+from vlmguard.check.shell.state import Call
 from vlmguard.cli import check
 
 
@@ -79,6 +82,21 @@ def test_formats_hold_no_secret(script, capsys, shape):
         assert json.loads(said)["exit"] == 2
     if shape == "github":
         assert said.startswith("::warning file=x.sh,line=")
+
+
+def test_what_nobody_looked_at_has_a_place_in_github(script, capsys):
+    assert run("--format", "github", script("true\nnew_launcher --gpus 8 train.py\n")) == 2
+    said = capsys.readouterr().out
+    assert said.startswith("::warning file=x.sh,line=2,"), said
+    assert "not seen inside: new_launcher --gpus 8 train.py" in said
+
+
+def test_what_is_not_on_this_disk_has_a_place_in_github():
+    call = Call(("swift", "sft"), {}, "/", 3, "a.sh")
+    job = launcher.Job(call, "swift sft", ())
+    found = judge.Verdict(job, judge.JUDGED, unread=("the model m",))
+    said = show.github([Answer(Reading("a.sh"), (found,))])
+    assert said == "::warning file=a.sh,line=3,title=cannot-tell::not looked at: the model m"
 
 
 def draft(**other) -> Draft:

@@ -292,7 +292,9 @@ def test_what_cannot_be_read_says_so():
 
     dropped = Language(head=nn.Sequential(nn.Dropout(0.1), nn.Linear(WIDTH, WORDS)))
     for make, word in ((lambda: Regressor(2, 1), "no language-model head"),
-                       (lambda: dropped, "dropout")):  # fmt: skip
+                       (lambda: dropped, "dropout"),
+                       (lambda: Language(is_encoder_decoder=True), "not its rows' next tokens"),
+                       ):  # fmt: skip
         verdicts, pages, _ = train(make)
         assert verdicts[0].state == "cannot tell"
         assert word in verdicts[0].reason

@@ -85,6 +85,21 @@ def test_shares_and_samples(tmp_path):
     assert [rows.kind(row) for row in first.rows[:4]] == ["image", "text", "text", "text"]
 
 
+@pytest.mark.parametrize("odd", [
+    {"messages": [], "images": None}, {**TEXT, "weight": 3}, {**TEXT, "images": "a.png"},
+])  # fmt: skip
+@pytest.mark.parametrize("count", [12, 100, 500])
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_an_odd_row_of_a_small_file_comes_first(tmp_path, odd, count, shuffled):
+    file = tmp_path / "a.jsonl"
+    every = [{**TEXT, "number": n} for n in range(count)]
+    every[count * 2 // 3] = odd
+    file.write_text("".join(json.dumps(row) + "\n" for row in every))
+    found = rows.sample([str(file)], shuffled=shuffled)
+    assert found.rows[0] == odd
+    assert (len(found.rows), found.count) == (count, count)
+
+
 def test_a_large_file_is_not_read_whole(tmp_path, monkeypatch):
     file = tmp_path / "a.jsonl"
     file.write_text("".join(json.dumps({**TEXT, "number": n}) + "\n" for n in range(5000)))

@@ -31,7 +31,8 @@ _TRAINS = re.compile(
     r"\b(swift (sft|rlhf|pt)|megatron (sft|rlhf|pt)|swift\.cli\.|torchrun|torch\.distributed\.\w+|"
     r"accelerate[- ]launch|deepspeed |trl (sft|dpo|grpo|kto|reward|rloo)|llamafactory-cli train|"
     r"colossalai run|\w*(train|tune|sft|dpo|grpo)\w*\.sh|"
-    r"wandb agent|\w\.py\b)"
+    r"wandb agent|[\w.-]+\.py\b)|"
+    r"(?<![\w./=-])(pre-?train|train|fine-?tune|sft|rlhf|dpo|grpo)(?![\w./=-])"
 )
 _CODE = re.compile(
     r"Trainer\b|\.backward\(|(sft|rlhf|pt|pretrain)_main\(|run_(exp|sft)\(|\.train\(\)"

@@ -258,6 +258,12 @@ def _results(answers: Iterable[Answer]) -> Iterator[tuple[str, str, str, str, in
                 level = "error" if verdict.state == judge.WRONG else "warning"
                 code = "refused-command" if verdict.state == judge.WRONG else "cannot-tell"
                 yield code, level, redact.text(verdict.reason), *place
+            for what in verdict.unread:
+                yield "cannot-tell", "warning", f"not looked at: {redact.text(what)}", *place
+        for call, hides in zip(answer.reading.unseen, answer.hidden, strict=True):
+            if hides:
+                told = f"not seen inside: {redact.text(trace.shown(' '.join(call.words)))}"
+                yield "cannot-tell", "warning", told, call.source, max(call.line, 1)
         for remark in answer.reading.refused:
             told = f"not understood: {redact.text(trace.shown(remark.text))}"
             yield "cannot-tell", "warning", told, remark.source, max(remark.line, 1)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from vlmguard.rehearse import compare, media, rows
+from vlmguard.rehearse import compare, fixture, media, rows
 from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.fixture import Scene
 from vlmguard.rehearse.framework import Commands
@@ -168,8 +168,9 @@ def look(passes: Rehearsal, ending: Ending, guard: bool) -> Judgement:
 
 
 def _unbalanced(passes: Rehearsal, scene: Scene) -> Judgement | None:
-    """What the ledger warned of at this end."""
-    told = passes.warned(scene)
+    """What the ledger warned of at this end. Its rows are a few of the command's, repeated."""
+    passes.booked = passes.booked and fixture.booked(scene)
+    told = fixture.unbalanced(scene, own_rows=False)
     return Judgement(WRONG, why=told) if told else None
 
 

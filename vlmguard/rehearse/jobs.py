@@ -6,14 +6,16 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
-from vlmguard.check import launcher
+from vlmguard.check import launcher, options
 from vlmguard.check.judge import Verdict
 from vlmguard.check.reading.files import Files
 from vlmguard.check.script import Reading
 from vlmguard.rehearse import client
 from vlmguard.rehearse.prepare import Prepared, Refused, prepare
+from vlmguard.rehearse.request import Request
 from vlmguard.rehearse.show import Told
 from vlmguard.rehearse.verdict import AS_SHOWN, beside
 
@@ -36,7 +38,7 @@ def rehearse(
                 adapter = prepared.request.adapter
                 if adapter not in workers:
                     workers[adapter] = stack.enter_context(client.Worker(adapter, folder))
-                answer = workers[adapter].ask(prepared.request, Live(quiet))
+                answer = workers[adapter].ask(as_set(prepared.request, job), Live(quiet))
                 answer = with_check(answer, prepared.verdict)
             except Refused as refused:
                 answer = _refusal(refused)
@@ -49,6 +51,13 @@ def rehearse(
     unclear = unclear or (not told and bool(reading.unseen))
     codes += [2] if unclear else []
     return told, next((code for code in (1, 2, AS_SHOWN) if code in codes), 0)
+
+
+def as_set(request: Request, job: launcher.Job) -> Request:
+    """Without the passes of a guard that the command itself switches off."""
+    if not options.is_off(job.env):
+        return request
+    return replace(request, passes=tuple(one for one in request.passes if one != "on"))
 
 
 def with_check(answer: Mapping[str, Any], checked: Verdict) -> dict[str, Any]:

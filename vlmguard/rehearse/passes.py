@@ -34,7 +34,7 @@ class Rehearsal:
         backwards: the command with the micro-batches of each step in the reverse order: its
             reference's sums have another order.
         unbalanced: what the ledger warned of in the last pass with the guard off or on.
-        booked: whether the ledger read a step of one.
+        booked: whether the ledger read a step of one, and of the ending.
         written: rows of a pass's file; dropped: how many of them were not there when it trained.
     """
 
@@ -66,19 +66,13 @@ class Rehearsal:
         if on:
             self.fixes = fixture.fixes(scene)
         self.booked = self.booked or fixture.booked(scene)
-        self.unbalanced = self.warned(scene)
+        self.unbalanced = fixture.unbalanced(scene, bool(self.request.data))
         found = verdict.balanced(found, self.unbalanced)
-        if self._reference:
-            found = verdict.based(found, self.warned(self._reference[0]))
         if found.order and found.order != LOADER and found.kind != CANNOT:
             told = probability.told(self.sample.share, self.request.world, self.request.batch)
             found = replace(found, odds=told)
         self.tell("judged", {"pass": name, "kind": found.kind, "seconds": self.seconds[name]})
         return found
-
-    def warned(self, scene: Scene) -> str:
-        """What the ledger warned of in a pass; "" if all that it read balances."""
-        return fixture.unbalanced(scene, bool(self.request.data))
 
     def _scene(self, name: str, argv: Sequence[str], guard: bool, single: bool = False) -> Scene:
         place = Path(self.request.scratch) / name.replace(" ", "-")
@@ -88,7 +82,7 @@ class Rehearsal:
         if name not in (REFERENCE, BACKWARDS) or self.request.generates:
             env |= self.commands.wrapper
         return Scene(name, self.request.entry, tuple(argv), self.request.folder, place, env,
-                     guard, single, kept, books=not guard)  # fmt: skip
+                     guard, single, kept, books=name == OFF)  # fmt: skip
 
     def _run(self, scene: Scene, ranks: int, group: str = "") -> Result:
         self.tell("began", {"pass": scene.name})
@@ -115,8 +109,7 @@ class Rehearsal:
             who = f"as rank {environment.rank} of {environment.size}"
         name = f"{who}, {ON if guard else OFF}"
         scene = self._scene(name, own.argv, guard, single=environment is None)
-        env = {**scene.env, **own.env, **own.wrapper}
-        scene = replace(scene, steps=(), env=env, books=False)  # no other rank would answer
+        scene = replace(scene, steps=(), env={**scene.env, **own.env, **own.wrapper})
         self.tell("began", {"pass": name})
         begun = time.monotonic()
         result = run(lambda _: self.act(scene), 1, "none", self.request.limit, environment)
@@ -135,7 +128,7 @@ class Rehearsal:
         """The command with its own ending, in so many ranks; and how it failed, if it did."""
         scene = self._scene(name, commands.argv, guard)
         env = {**scene.env, **commands.env, **commands.wrapper}
-        scene = replace(scene, env=env, steps=(last,), ends=True)
+        scene = replace(scene, env=env, steps=(last,), ends=True, books=not guard)
         result = self._run(scene, ranks)
         if result.verdict == "ok":
             return scene, None

@@ -106,24 +106,28 @@ def _rows(file: str, most: int, shuffled: bool, seed: int) -> tuple[list[Row], i
     except (OSError, ValueError, UnicodeDecodeError, csv.Error, AttributeError) as error:
         raise Unreadable(f"{file}: {(str(error) or 'not readable').splitlines()[0]}") from None
     found = [row for row in found if isinstance(row, dict)]
-    if len(found) <= most and not shuffled:
-        return found, len(found)
     some = random.Random(seed).sample(found, min(most, len(found))) if shuffled else found[:most]
-    return _rare(found) + some, len(found)
+    few = _rare(found)
+    known = {id(row) for row in few}
+    return [*few, *(row for row in some if id(row) not in known)], len(found)
 
 
 RARE, SHAPES = 2, 16
 """Rows of one kind and shape that are rare, and how many such shapes are kept of a file."""
+SHARE, SMALL = 100, 10
+"""A shape is rare if it has fewer than one row in so many, in a small file one of so many."""
 
 
 def _rare(found: Sequence[Row]) -> list[Row]:
-    """Rows unlike most: a kind, or columns that hold something, which few of the file have. They
-    come first: a sample would leave them out, and a training meets them late."""
+    """Rows unlike most: a kind, columns that hold something, or types, which few of the file have.
+    They come first: a sample would leave them out, and a training meets them late."""
     shapes: dict[tuple[Any, ...], list[Row]] = {}
     for row in found:
-        filled = tuple(sorted(name for name, value in row.items() if value not in (None, "", [])))
+        filled = tuple(sorted((str(name), type(value).__name__) for name, value in row.items()
+                              if value not in (None, "", [])))  # fmt: skip
         shapes.setdefault((kind(row), filled), []).append(row)
-    few = [rows for rows in shapes.values() if len(rows) * 100 < len(found)]
+    few = [rows for rows in shapes.values() if len(rows) * SHARE < len(found)
+           or (len(rows) == 1 and len(found) >= SMALL)]  # fmt: skip
     return [row for rows in sorted(few, key=len)[:SHAPES] for row in rows[:RARE]]
 
 

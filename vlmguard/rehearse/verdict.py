@@ -181,13 +181,6 @@ def balanced(found: Judgement, unbalanced: str) -> Judgement:
     return replace(found, kind=WRONG, why="; ".join(filter(None, (found.why, unbalanced))))
 
 
-def based(found: Judgement, unbalanced: str) -> Judgement:
-    """Not right beside a reference whose own ledger does not balance."""
-    if found.kind != RIGHT or not unbalanced:
-        return found
-    return Judgement(CANNOT, why=f"the reference does not balance: {unbalanced}")
-
-
 def scaled(found: Judgement, plain: float | None) -> Judgement:
     """Right only if the reference itself has the scale of a loss that is no framework's.
 

@@ -14,6 +14,7 @@ from vlmguard.ledger.targets import FIELDS
 from vlmguard.runtime.faults import contain
 from vlmguard_torch.calls import Behind, ForwardHook
 from vlmguard_torch.ledger import head as heads
+from vlmguard_torch.ledger import special
 from vlmguard_torch.ledger.head import Autocast, Head
 from vlmguard_torch.ledger.loss_scale import scaler
 from vlmguard_torch.ledger.reader import Reader, Subject
@@ -89,6 +90,9 @@ class Targets(Reader):
         found = heads.find(self.subject.model)
         if isinstance(found, str) or found.random:
             self._reason = found if isinstance(found, str) else "the head has dropout"
+            return
+        if contain(WHAT, special.writes, self.subject.model) is False:
+            self._reason = "the labels of this model are not its rows' next tokens"
             return
         self._head = found
         if found.embedding is not None:

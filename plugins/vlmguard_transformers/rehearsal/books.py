@@ -1,6 +1,7 @@
-"""The ledger of a pass in which the guard is off: it reads, and nothing of the run is changed.
+"""The ledger of a pass in which the guard is off: it reads, and changes no number of the run.
 
-Its warnings go into the pass's report, as the guard's do.
+Its warnings go into the pass's report, as the guard's do. Under ZeRO-3 it gathers the head once a
+window, as in a guarded run.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from vlmguard.ledger import speak
@@ -17,26 +18,52 @@ from vlmguard.ledger.record import KIND
 from vlmguard.runtime import report
 from vlmguard_torch import stepping
 from vlmguard_torch.ledger import plain
+from vlmguard_torch.ledger.accounts import strategy_of
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.watch import ledger
 
 
-def keep(trainer: Any) -> None:
-    """Follow the first windows of ``trainer``, whose optimizer is made. Rank 0 writes.
+def keep(trainer: Any, every: bool) -> Callable[[], None] | None:
+    """Follow a ``trainer`` whose optimizer is made. Rank 0 writes.
 
-    A compiled model is left alone, as in a guarded run.
+    Args:
+        every: each window, not only the first ones and those of a new kind.
+
+    Returns:
+        What ends it, once the last step is over; None where nothing is read: a compiled model is
+        left alone, as in a guarded run.
     """
     if hf.compiles(trainer):
-        return
+        return None
+    wrapped = trainer.model_wrapped
+    engine = wrapped if hasattr(wrapped, "zero_optimization_stage") else None
     with _not_off():
-        optimizer = stepping.own(trainer.optimizer)
-        ledger.begin(trainer, optimizer, setting="first", on_verdicts=_write)
-    engine = getattr(trainer, "deepspeed", None) or getattr(trainer, "model_wrapped", None)
-    if hasattr(engine, "zero_optimization_stage"):  # with the guard on, a seam does this
-        step = engine.step
-        engine.step = functools.wraps(step)(
-            lambda *args, **kwargs: plain.engine_step(step, engine, args, kwargs)
-        )
+        made = ledger.begin(
+            trainer, stepping.own(trainer.optimizer), setting=1 if every else "first",
+            on_verdicts=_write, strategy=strategy_of(trainer.model, wrapped, engine),
+        )  # fmt: skip
+    if made is None:
+        return None
+    if engine is not None:
+        _at_step(engine)
+
+    def end() -> None:
+        made.close()
+        if engine is not None:
+            vars(engine).pop("step", None)
+
+    return end
+
+
+def _at_step(engine: Any) -> None:
+    """What a seam does where the guard is on."""
+    step = engine.step
+
+    @functools.wraps(step)
+    def stepped(*args: Any, **kwargs: Any) -> Any:
+        return plain.engine_step(step, engine, args, kwargs)
+
+    engine.step = stepped
 
 
 def _write(step: int, verdicts: Sequence[Verdict]) -> None:

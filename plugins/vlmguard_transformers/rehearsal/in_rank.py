@@ -228,9 +228,16 @@ def _callback(scene: Scene, rank: int, told: dict[str, Any], trainer: Any) -> An
     import transformers
 
     class Watch(transformers.TrainerCallback):
+        end: Callable[[], None] | None = None
+
         def on_train_begin(self, args: Any, state: Any, control: Any, **named: Any) -> None:
             if scene.books:
-                contain("the ledger of a pass", _keep_books, trainer)
+                self.end = contain("the ledger of a pass", _keep_books, trainer, scene.ends)
+
+        def on_train_end(self, args: Any, state: Any, control: Any, **named: Any) -> None:
+            end, self.end = self.end, None
+            if end is not None:
+                contain("the ledger of a pass", end)
 
         def on_step_begin(self, args: Any, state: Any, control: Any, **named: Any) -> None:
             scene.begun(rank).write_text(str(state.global_step + 1))
@@ -244,10 +251,10 @@ def _callback(scene: Scene, rank: int, told: dict[str, Any], trainer: Any) -> An
     return Watch()
 
 
-def _keep_books(trainer: Any) -> None:
+def _keep_books(trainer: Any, every: bool) -> Callable[[], None] | None:
     from vlmguard_transformers.rehearsal import books  # imports torch
 
-    books.keep(trainer)
+    return books.keep(trainer, every)
 
 
 def _length(rows: Any) -> int:

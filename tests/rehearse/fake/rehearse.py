@@ -2,8 +2,8 @@
 
 Flags: ``--off KIND`` and ``--on KIND`` are what becomes of a pass; ``--step N`` is when.
 ``--end KIND`` and ``--end_on KIND`` are what becomes of its ending. ``--plain SCALE`` is what the
-reference says of its loss, ``--base KIND`` is what becomes of it. Rows with "bad" in them are
-dropped. In an "unbalanced" pass the ledger warns.
+reference says of its loss. Rows with "bad" in them are dropped. In an
+"unbalanced" pass the ledger warns.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def commands(request, made, rows, single, steps):
     argv.set("steps", steps)
     argv.set("rows", rows)
     other = argv.copy()
-    other.set("off", argv.get("base") or "right")
+    other.set("off", "right")
     return Commands(tuple(argv.words), tuple(other.words), {}, ("--a: b",))
 
 
@@ -60,8 +60,9 @@ def act(scene):
     if scene.guard:
         told = {"kind": "finding", "code": "VG106", "outcome": "fixed", "change": "mended"}
         scene.report.with_name("report.rank0.jsonl").write_text(json.dumps(told) + "\n")
-    if kind == "unbalanced":
-        told = {"kind": "finding", "code": "VG640", "level": "warning", "why": "halved"}
+    if scene.books and kind != "unread":
+        told = {"kind": "finding", "code": "VG640", "why": "halved",
+                "level": "warning" if kind == "unbalanced" else "note"}  # fmt: skip
         with scene.report.with_name("report.rank0.jsonl").open("a") as file:
             file.write(json.dumps({"kind": "ledger"}) + "\n" + json.dumps(told) + "\n")
     ran = steps - 1 if kind == "short" else steps
