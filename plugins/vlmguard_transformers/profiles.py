@@ -2,7 +2,8 @@
 
 Candidates are the plain profile, the ``PROFILE`` of each adapter that is armed (its framework was
 imported), and what the entry-point group ``vlmguard.profiles`` brings. Each is a `Profile`, or
-"module:name" of one: adapters are imported when their framework is, and must stay light.
+"module:name" of one or of its class: adapters are imported when their framework is, and must stay
+light.
 """
 
 from __future__ import annotations
@@ -73,6 +74,8 @@ def _loaded(name: str, told: Any) -> list[Profile]:
 def _load(path: str) -> Profile:
     module, _, name = path.partition(":")
     found = getattr(importlib.import_module(module), name or "PROFILE")
+    if isinstance(found, type) and issubclass(found, Profile):
+        found = found()
     if not isinstance(found, Profile):
         raise TypeError(f"{path} is {type(found).__name__}, not a Profile")
     return found

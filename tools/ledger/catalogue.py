@@ -44,8 +44,15 @@ KINDS: dict[int, str] = {
     34: "a fused loss with a wrong gradient",
     35: "hardware",
 }
-NOT_BY_BOOKS = (24, 25, 27, 32, 34, 35)
-"""They need recomputation, a GPU, or are gone."""
+NOT_BY_BOOKS = {
+    24: "the positions are inputs of a forward that is right for them",
+    25: "the step would have to be computed again",
+    27: "they are inputs of a forward that is right for them",
+    32: "rows are compared between ranks, not between workers",
+    34: "the step would have to be computed again, on a GPU",
+    35: "the step would have to be computed again, on other hardware",
+}
+"""Kind → why no ledger of one run can tell it."""
 SHOWN_IS_ENOUGH = (12, 14, 15, 21, 23, 31, 33)
 """They count as told if the line, a note or the page shows them."""
 BY_STEP = 3

@@ -96,7 +96,7 @@ def _kinds(errors: Sequence[Line]) -> Iterator[str]:
     for kind, name in KINDS.items():
         rows = [line for line in errors if line["kind"] == kind]
         if kind in NOT_BY_BOOKS:
-            yield f"| {kind} | {name} | | | | the ledger cannot | it needs the step to be computed again, or a GPU |"
+            yield f"| {kind} | {name} | | | | the ledger cannot | {NOT_BY_BOOKS[kind]} |"
         for line in rows:
             yield f"| {kind} | {name} | {_row(line)} |"
     yield ""

@@ -107,13 +107,16 @@ def _whole() -> int:
 
 def _entering() -> Iterator[str]:
     """What a plain Trainer passes before its first forward."""
-    now = figures.load().get(figures.NOW, {})
+    found = figures.load()
+    sides = [found.get(side, {}) for side in (figures.BEFORE, figures.NOW)]
     yield from ("## The start of a plain Trainer", "")
     yield "What vlmguard does when the training of a plain Trainer begins: LLaVA, tiny, two gloo ranks under DDP, rank 0. A model is *new*, or *known*: its observation lies in the cache. Processor time is of one run each, with imports, from `Trainer(…)` on: differences of some milliseconds mean nothing."
     yield "\nThe rows with pairs are for developers: how many of our modules take part. They say nothing about cost."
-    yield from ("", "| what | new model | known model |", "| --- | --- | --- |")
-    for name in now.get("known", {}):
-        values = [now.get(kind, {}).get(name, "") for kind in ("new", "known")]
+    yield "\n*Before* is the state before a model was read once and modules were imported late."
+    yield from ("", "| what | new model: before | now | known model: before | now |",
+                "| --- | --- | --- | --- | --- |")  # fmt: skip
+    for name in sides[1].get("known", {}):
+        values = [side.get(kind, {}).get(name, "") for kind in ("new", "known") for side in sides]
         yield f"| {ENTERING.get(name, name)} | {' | '.join(map(str, values))} |"
     yield from ("", "`python -m tools.house --write`, about 1 minute on two idle cores.", "")
 
