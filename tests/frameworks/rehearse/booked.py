@@ -1,4 +1,4 @@
-"""`python booked.py OUT FACTOR BOOKS`: a Trainer on tiny rows of text in two gloo ranks with the
+"""`python booked.py OUT FACTOR LEDGER`: a Trainer on tiny rows of text in two gloo ranks with the
 guard off, as a rehearsal runs it, its loss times FACTOR. Prints what the report holds, as JSON."""
 
 from __future__ import annotations
@@ -9,15 +9,22 @@ from pathlib import Path
 from typing import Any
 
 
-def trained(out: Path, factor: float, books: bool) -> dict[str, Any]:
-    """One rank."""
+def broken() -> None:
+    """How a ledger may end."""
+    raise RuntimeError("the ledger is broken")
+
+
+def trained(out: Path, factor: float, how: str) -> dict[str, Any]:
+    """One rank. how: "off", "on" or "broken" is the ledger."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
 
     from vlmguard.rehearse.fixture import OFF, Scene
-    from vlmguard_transformers.rehearsal import in_rank
+    from vlmguard_transformers.rehearsal import books, in_rank
 
-    scene = Scene(OFF, "sft", (), str(out), out, steps=(4,), books=books, ends=True)
+    if how == "broken":
+        books.keep = lambda *_: broken
+    scene = Scene(OFF, "sft", (), str(out), out, steps=(4,), books=how != "off", ends=True)
     in_rank.enter(scene, fsdp=False)
     told = in_rank.watch(scene, lambda model: {})
     torch.manual_seed(1)
@@ -45,8 +52,8 @@ def main() -> None:
 
     from vlmguard.ranks import run
 
-    out, factor, books = Path(sys.argv[1]), float(sys.argv[2]), sys.argv[3] == "1"
-    done = run(lambda _: trained(out, factor, books), ranks=2, limit=200)
+    out, factor, how = Path(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
+    done = run(lambda _: trained(out, factor, how), ranks=2, limit=200)
     assert done.verdict == "ok", done
     lines = [json.loads(line) for file in sorted(out.glob("report*.jsonl"))
              for line in file.read_text().splitlines()]  # fmt: skip

@@ -209,6 +209,7 @@ def test_nothing_that_containment_calls_is_forgotten_here():
         "watch", "_saved", "_add",  # the ledger's, tried by tests/plugins/test_ledger_attach.py
         "note",  # of a trainer's accelerator, when it is made
         "_keep_books",  # the ledger's again: test_ledger_attach.py
+        "end",  # of the ledger of a rehearsal's pass: rehearse/test_rehearse_books.py
         "_settled",  # in each later step: tests/plugins/test_upset.py
         "_try_blanks", "failed",  # tests/plugins/test_blank_trial.py, tests/core/test_guard.py
         "_rehearse",  # the dry step's: tests/plugins/test_dry_step.py
