@@ -91,6 +91,24 @@ def test_healthy(given):
     assert found.shown["off"] < 1e-6
 
 
+def test_numbers_too_small_to_have_digits_are_no_error():
+    tiny = [times(vectors(1), 1e-42), times(vectors(2), 0.0)]
+    for precision in ({}, {"eps": [2.0**-7] * 6, "sent": 2.0**-7}):
+        ranks = [only(vectors(n), tiny[n - 1]) for n in (1, 2)]
+        found = judged(two(lambda a, b: only(mean([a, b]), times(a, 0.47)), ranks, **precision))
+        assert (found.state, found.entries) == ("balances", ())
+
+
+def test_of_fp16_that_are_more_than_of_fp32():
+    """The smallest number of fp16 is 6e-8: 1e-3 has all its digits, 1e-7 has one."""
+    for size, state in ((1e-7, "balances"), (1e-2, "differs")):
+        other = times(vectors(9), 2 * size)
+        for eps, known in ((2.0**-10, state), (2.0**-23, "differs")):
+            ranks = [only(vectors(n), times(vectors(n), size)) for n in (1, 2)]
+            pages = two(lambda a, b: only(mean([a, b]), other), ranks, eps=[eps] * 6)
+            assert judged(pages).state == known, (size, eps)
+
+
 WRONG = {
     "vision of rank 1 is missing": (
         lambda a, b: only(mean([a, b]), times(a, 0.5)),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from vlmguard.ledger.account import Tensor
 from vlmguard.ledger.vectors import Vector, dot, finite, length, mean, plus
 
 FLOOR = 2e-4
@@ -16,6 +17,11 @@ UNTOLD = 1e-3
 """A sketch that is shorter than this part of its tensor tells no factor: it is rounding."""
 STEADY = 2.0
 """How many times eps · √parts a healthy sum may be off."""
+_STEPS = 4.0
+"""How many times the smallest number an entry may be off: that with all digits, of fp16 that with
+one, since hardware may take the others for zero."""
+_HALF = 2.0**-10
+"""The eps of fp16."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,8 @@ class Flow:
         carried: whether the gradient held something when the window's first part came.
         square: of the entries that the optimizer gets, their squares' sum.
         peak: the largest of them.
+        least: how far the sums of its entries may be off, absolutely, since numbers near the
+            smallest of their type have few digits.
     """
 
     place: int
@@ -49,6 +57,7 @@ class Flow:
     carried: bool
     square: float
     peak: float
+    least: float = 0.0
 
     @cached_property
     def sums(self) -> tuple[list[float], list[float]]:
@@ -69,6 +78,7 @@ class Flow:
     def off(self, given: Vector, made: Vector, factor: float = 1.0) -> float:
         """Relative difference between what is given and ``factor`` times what was made."""
         size = max(length(given), abs(factor) * max(length(made), self.energy), self.norm)
+        size = max(size, abs(factor) * self.least / self.bound)
         return length(plus(given, made, -factor)) / size if size > 0 else 0.0
 
     def fits(self, given: Vector, made: Vector, factor: float = 1.0) -> bool:
@@ -104,16 +114,18 @@ class Flow:
         return all(map(finite, vectors)) and math.isfinite(self.energy)
 
 
-def flows(pages: Sequence[Any]) -> list[Flow]:
+def flows(pages: Sequence[Any], tensors: Sequence[Tensor]) -> list[Flow]:
     """Of all ranks' pages of one window: a flow for each tensor that one of them watched."""
     read = [page["reduce"] for page in pages]
     rows = [{place: row for row, place in enumerate(each["index"])} for each in read]
     places = sorted({place for each in rows for place in each})
     unread = {place for each in read for place, _ in each["unread"]}
-    return [_flow(place, read, rows) for place in places if place not in unread]
+    return [
+        _flow(place, read, rows, tensors[place].numel) for place in places if place not in unread
+    ]
 
 
-def _flow(place: int, read: Sequence[Any], rows: Sequence[dict[int, int]]) -> Flow:
+def _flow(place: int, read: Sequence[Any], rows: Sequence[dict[int, int]], entries: int) -> Flow:
     here = [(each, row[place]) for each, row in zip(read, rows, strict=True) if place in row]
     blank = [0.0] * len(here[0][0]["step"][here[0][1]])
 
@@ -128,6 +140,7 @@ def _flow(place: int, read: Sequence[Any], rows: Sequence[dict[int, int]]) -> Fl
     given, shards = column("given", blank), 2 in column("read", 0)
     energy = math.sqrt(sum(_one(each) for each in column("energy", 0.0))) / len(read)
     square = [_one(each) for each in column("square", 0.0)]
+    eps = max(*column("eps", 0.0), *(each.get("sent", 0.0) for each in read))
     return Flow(
         place,
         tuple(column("parts", 0)),
@@ -136,11 +149,12 @@ def _flow(place: int, read: Sequence[Any], rows: Sequence[dict[int, int]]) -> Fl
         tuple(column("first", blank)),
         (tuple(mean(given)),) if shards else tuple(given),
         any(column("read", 0)),
-        max(*column("eps", 0.0), *(each.get("sent", 0.0) for each in read)),
+        eps,
         energy,
         any(_one(each) > 0 for each in column("carried", 0.0)),
         sum(square) / len(square) if shards else max(square),
         max(_one(each) for each in column("peak", 0.0)),
+        _STEPS * (_HALF * 2.0**-14 if eps == _HALF else 2.0**-126) * math.sqrt(entries),
     )
 
 

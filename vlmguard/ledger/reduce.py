@@ -28,7 +28,7 @@ def judge(pages: Sequence[Page | None], account: Account, memory: dict[str, Any]
     ranks = max(len(pages), account.world)
     if len(heard) < ranks:
         return _cannot(f"{len(heard)} of {ranks} ranks were heard")
-    every = flows(heard)
+    every = flows(heard, account.tensors)
     if not all(flow.finite for flow in every):
         return _cannot("gradients are not finite")
     seen = [flow for flow in every if flow.bound < COARSE and _speaks(flow, memory)]
