@@ -9,7 +9,7 @@ from vlmguard.core import runstate
 from vlmguard.runtime import report
 from vlmguard_accelerate import loop, plain
 from vlmguard_accelerate.standin import NONE, StandIn
-from vlmguard_torch.layout import towers
+from vlmguard_torch.layout import by_structure
 
 _WRAPPERS = ("DataParallel", "DistributedDataParallel")
 
@@ -45,7 +45,7 @@ def begin(model: Any, optimizer: Any, dataset: Any, collate_fn: Any) -> None:
 
 def _obstacle(model: Any) -> str:
     """Why there is nothing to guard; "" if there is."""
-    if not towers.seeing(model):
+    if not by_structure.sees(model):
         return "the model has no tower that sees or hears"
     if not loop.trains_towers(model):
         return "no parameter of the model requires a gradient"

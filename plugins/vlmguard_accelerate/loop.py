@@ -17,7 +17,7 @@ from vlmguard.core.runstate import RunState
 from vlmguard.runtime.faults import contain
 from vlmguard_torch import stepping
 from vlmguard_torch.calls import ForwardHook, Heard, Witness
-from vlmguard_torch.layout import towers
+from vlmguard_torch.layout import by_structure
 from vlmguard_transformers import accelerators, apply
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Profile
@@ -148,6 +148,7 @@ def witness(state: RunState, module: Any) -> None:
 
 
 def _explain(state: RunState, error: BaseException) -> None:
+    steps.failed(state, error)
     guard.on_error(state.run, None, error)
 
 
@@ -230,9 +231,11 @@ def stepped(state: RunState, loop: Loop) -> None:
 
 def trains_towers(each: Any) -> bool:
     """Whether it is a model with towers of which something trains."""
-    if not hasattr(each, "named_parameters") or not towers.seeing(each):
+    if not hasattr(each, "named_parameters"):
         return False
-    return any(parameter.requires_grad for parameter in each.parameters())
+    if not any(parameter.requires_grad for parameter in each.parameters()):
+        return False
+    return by_structure.sees(each)
 
 
 def _shuffled(loader: Any) -> bool:
@@ -276,6 +279,7 @@ def failed(accelerator: Any, error: Exception) -> None:
     """A backward of a loop has raised: explain it."""
     state = guard.state_of(accelerator)
     if state is not None and _KEY in state.kept:
+        contain("taking back what did not hold", steps.failed, state, error)
         contain("explaining the failure", guard.on_error, state.run, None, error)
 
 

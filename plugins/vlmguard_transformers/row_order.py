@@ -28,7 +28,7 @@ def may_be_alike(trainer: Any) -> bool:
     if not all(_known(maker) for maker in makers if maker is not None):
         return True
     args, data = trainer.args, trainer.train_dataset
-    if _shares_rows(trainer) or hasattr(data, "packed_idx"):
+    if _hands_out(trainer) or hasattr(data, "packed_idx"):
         return True
     if _answers(trainer):
         return _one_prompt(trainer)
@@ -45,7 +45,7 @@ def may_be_alike_in_evaluation(trainer: Any) -> bool:
     maker = getattr(trainer, "get_eval_dataloader", None)
     own = getattr(sampler, "__module__", "") == "transformers.trainer"
     grouped = getattr(args, "train_sampling_strategy", "") == "group_by_length"
-    if maker is None or not _known(maker) or not own or _shares_rows(trainer):
+    if maker is None or not _known(maker) or not own or _hands_out(trainer):
         return True
     if grouped or getattr(args, "group_by_length", False):
         return True
@@ -120,13 +120,17 @@ def _shards_by_turns(trainer: Any) -> bool:
     return _is_a(trainer, "DataLoaderMixin")
 
 
-def _shares_rows(trainer: Any) -> bool:
-    """Whether several ranks have the same rows at a time (tensor, context or sequence parallel), or
-    one rank hands out the batches of all."""
-    args, accelerator = trainer.args, getattr(trainer, "accelerator", None)
-    config = getattr(args, "accelerator_config", None)
-    if getattr(config, "split_batches", False) or getattr(config, "dispatch_batches", False):
-        return True
+def _hands_out(trainer: Any) -> bool:
+    """Whether several ranks may be given the same rows, or one rank hands out the batches of
+    all."""
+    config = getattr(trainer.args, "accelerator_config", None)
+    told = (getattr(config, name, False) for name in ("split_batches", "dispatch_batches"))
+    return any(told) or shares_rows(trainer)
+
+
+def shares_rows(trainer: Any) -> bool:
+    """Whether several ranks have the same rows at a time: tensor, context or sequence parallel."""
+    args, accelerator = (getattr(trainer, name, None) for name in ("args", "accelerator"))
     sizes = [
         getattr(told, f"{name}_size", 1)
         for told in (getattr(each, "parallelism_config", None) for each in (args, accelerator))

@@ -105,7 +105,8 @@ def test_of_fp16_that_are_more_than_of_fp32():
         other = times(vectors(9), 2 * size)
         for eps, known in ((2.0**-10, state), (2.0**-23, "differs")):
             ranks = [only(vectors(n), times(vectors(n), size)) for n in (1, 2)]
-            pages = two(lambda a, b: only(mean([a, b]), other), ranks, eps=[eps] * 6)
+            given = only(mean(ranks), other)
+            pages = [page(made, given, rank=r, eps=[eps] * 6) for r, made in enumerate(ranks)]
             assert judged(pages).state == known, (size, eps)
 
 

@@ -215,6 +215,11 @@ def test_one_row_over_and_over_is_none():
     assert judged(*windows, world=2).entries == ()
 
 
+def test_ranks_that_share_a_model_or_a_row_have_the_same_rows():
+    windows = [ranks(step, True, shared=True) for step in (1, 2, 3)]
+    assert judged(*windows, world=2).entries == ()
+
+
 def test_prompts_of_a_policy_gradient_repeat_by_design():
     windows = [[each | {"targets": learns(negative=0.5)} for each in ranks(step, True)]
                for step in (1, 2, 3)]  # fmt: skip

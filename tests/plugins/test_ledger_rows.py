@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +13,9 @@ from tests.plugins.toys import Config
 from vlmguard.ledger.account import Account
 from vlmguard.ledger.judge import Judge
 from vlmguard_torch.ledger import special, text
+from vlmguard_torch.ledger.reader import Subject
 from vlmguard_torch.ledger.rows import ROWS, WIDTH, Rows
+from vlmguard_torch.ledger.unreadable import divides
 from vlmguard_torch.ledger.watcher import as_json
 
 PAD, BOS, EOS, IMAGE = 0, 1, 2, 50
@@ -34,7 +37,8 @@ def subject(tokenizer=None, **told):
     model = nn.Linear(1, 1)
     fields = {"image_token_id": IMAGE, "text_config": Config(eos_token_id=[EOS, 99])} | told
     model.config = Config(**fields)
-    return SimpleNamespace(model=model, tokenizer=tokenizer or Processor())
+    parameters, tokenizer = tuple(model.parameters()), tokenizer or Processor()
+    return Subject(model, None, parameters, Account(()), tokenizer=tokenizer)
 
 
 def batch(seed=0, rows=2, **changed):
@@ -261,10 +265,26 @@ class Masked(Generates):
 
 
 def of_class(model, **config):
-    found = subject()
-    found.model = model
     model.config = Config(**config)
-    return Rows(found)
+    return Rows(replace(subject(), model=model))
+
+
+def test_a_rank_tells_that_it_shares_its_rows():
+    """Through what the trainer says, a DeepSpeed engine, or a tensor that is split."""
+    plain = replace(subject(), account=Account((), 4))
+    split = SimpleNamespace(device_mesh="of two ranks")
+    engine = SimpleNamespace(dp_world_size=2)
+    for found, shared in (
+        (plain, False),
+        (replace(plain, engine=SimpleNamespace(dp_world_size=4)), False),
+        (replace(plain, extra={"shares_rows": True}), True),
+        (replace(plain, engine=engine), True),
+        (replace(plain, parameters=(split,)), True),
+    ):
+        reader = Rows(found)
+        reader.batch(batch())
+        assert reader.page()["shared"] is shared
+        assert divides(found) is (shared and not found.extra)
 
 
 def masked(told):

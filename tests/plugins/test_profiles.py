@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.plugins.test_features import Speaking
 from vlmguard import guard
 from vlmguard.core import runstate, settings
 from vlmguard.core.advice import FindUnused, SetVariant
@@ -28,7 +29,7 @@ from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.model import observation
 from vlmguard_transformers.rows import peek
 from vlmguard_transformers.shared_rows import Meets
-from vlmguard_transformers.watch import forwards
+from vlmguard_transformers.watch import forwards, steps
 from vlmguard_trl import wishes
 from vlmguard_trl.profile import PROFILE as TRL
 
@@ -232,6 +233,10 @@ def test_a_few_rows_of_a_users_data_set_are_collated(rows, kinds):
     assert 0 < len(READ.rows) <= peek.ROWS
     assert torch.get_rng_state().equal(before)
     assert peek.kinds(trainer, iter(rows)) is None
+    trainer.model = torch.nn.Linear(1, 1)
+    assert peek.kinds(trainer, dataset) is None
+    trainer.model = Speaking()  # no name of a module tells what hears
+    assert peek.kinds(trainer, dataset) == kinds
     args.world_size = 1
     assert peek.kinds(trainer, dataset) is None
 
@@ -377,9 +382,8 @@ def test_a_hook_that_another_takes_off_in_the_same_forward_is_not_called():
 
 def test_only_a_model_with_towers_that_trains_is_judged():
     frozen = Model().requires_grad_(False)
-    assert [loop.trains_towers(each) for each in (Model(), frozen, torch.nn.Linear(1, 1), 3)] == [
-        True, False, False, False,
-    ]  # fmt: skip
+    asked = (Model(), Speaking(), frozen, torch.nn.Linear(1, 1), 3)
+    assert [loop.trains_towers(each) for each in asked] == [True, True, False, False, False]
 
 
 @pytest.mark.parametrize(("rank", "said"), [("0", "vlmguard: --vlmguard: VG101"), ("1", "")])
@@ -420,7 +424,9 @@ class Raises(Model):
 def test_what_a_loops_forward_raises_is_explained(monkeypatch):
     """As DDP's own words are: they come out of the wrapper, before the model's forward."""
     explained = []
+    failed = []
     monkeypatch.setattr(guard, "on_error", lambda run, batch, error: explained.append(error))
+    monkeypatch.setattr(steps, "failed", lambda state, error: failed.append(error))
     inner = Raises()
     wrapper = torch.nn.Sequential(inner)
     state = RunState(settings.Settings())
@@ -428,7 +434,7 @@ def test_what_a_loops_forward_raises_is_explained(monkeypatch):
     loop._listen(state, [object(), wrapper])
     with pytest.raises(ValueError, match="finished reduction") as raised:
         wrapper(torch.ones(1, 2))
-    assert explained == [raised.value]
+    assert explained == failed == [raised.value]
     guard.close(state)
     with pytest.raises(ValueError, match="finished reduction"):
         wrapper(torch.ones(1, 2))

@@ -10,7 +10,7 @@ from torch import nn
 from vlmguard_swift import encoded
 from vlmguard_torch.layout import parameters, towers
 from vlmguard_torch.media import families
-from vlmguard_torch.media.kinds import kinds_of
+from vlmguard_torch.media.kinds import kinds_of, untold
 from vlmguard_torch.transaction import Transaction
 
 PATHS = {"vision": ("visual",), "aligner": ("visual.merger",), "llm": ("model", "lm_head")}
@@ -91,6 +91,8 @@ def test_llavas_last_vision_layer_is_untrained_by_design():
         ({"images": [1], "image_sizes": [2]}, ("image",)),
         ({"media": {"image": [], "video": [1]}, "images": None}, ("video",)),
         ({"media": {"image": []}, "image_flags": 0}, ("text",)),
+        ({"pixel_values": [], "input_features": torch.ones(0, 8)}, ("text",)),
+        ({"pixel_values_videos": torch.ones(1, 3), "pixel_values": torch.ones(0, 3)}, ("video",)),
         ([1, 2], ()),
         ([{"prompt": "a", "image": None}, {"prompt": "b", "image": 1}], ("image",)),
         ([{"prompt": "a"}], ()),  # its messages may hold some
@@ -98,6 +100,25 @@ def test_llavas_last_vision_layer_is_untrained_by_design():
 )
 def test_kinds_of(inputs, kinds):
     assert kinds_of(inputs) == kinds
+
+
+IMAGE = torch.ones(1, 3, 8, 8)
+IDS = {"input_ids": torch.ones(1, 4, dtype=torch.long), "attention_mask": IMAGE}
+
+
+MAY_BE = [IMAGE, IMAGE.numpy(), [[IMAGE]], {"pixel_values": 1}, {"a": IMAGE}]
+IS_NONE = [None, [], {}, IMAGE[0, 0], IMAGE[:0], [1.5, "a.png"], IMAGE.long()]
+
+
+@pytest.mark.parametrize("value", MAY_BE)
+def test_what_may_be_media_under_a_key_of_nobodys(value):
+    assert untold({**IDS, "tiles": value})
+    assert not untold({**IDS, "images": IMAGE, "tiles": value}), "it is told what it holds"
+
+
+@pytest.mark.parametrize("value", IS_NONE)
+def test_and_what_is_none(value):
+    assert not untold({**IDS, "tiles": value})
 
 
 QWEN = types.SimpleNamespace(

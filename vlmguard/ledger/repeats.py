@@ -30,6 +30,8 @@ def _on_all_ranks(
     distinct = memory.setdefault("distinct", set())
     distinct.update(row for rows in known for row in rows)
     whole = len(known) == account.world > 1 and bool(known[0])
+    # Ranks that share a model or a row have the same ones.
+    whole = whole and not any(page["rows"].get("shared") for page in pages if page is not None)
     # Prompts of a policy gradient are the same by design.
     same = whole and not targets.of_both_signs([page for page in pages if page])
     same = same and all(rows == known[0] for rows in known)

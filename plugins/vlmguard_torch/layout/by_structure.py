@@ -8,6 +8,11 @@ from vlmguard_torch.errors import CannotBlank
 from vlmguard_torch.layout import model_layout, towers
 
 
+def sees(model: Any) -> bool:
+    """Whether it has a tower, by name or by where its modules are."""
+    return bool(towers.seeing(model) or towers_of(model))
+
+
 def towers_of(model: Any) -> dict[str, tuple[str, ...]]:
     """As `towers.by_name`; where that finds none, of a model that names features of an image or a
     sound (Granite Speech: ``encoder``), by where its modules are. {} for a text model."""

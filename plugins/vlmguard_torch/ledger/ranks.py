@@ -9,6 +9,7 @@ import torch
 
 from vlmguard_torch.layout import towers
 from vlmguard_torch.ledger.reader import Reader
+from vlmguard_torch.ledger.unreadable import divides
 
 REPLICATED = ("ddp", "zero0", "zero1", "zero2")
 """Strategies under which each rank holds all weights."""
@@ -24,7 +25,8 @@ class Ranks(Reader):
 
     def page(self) -> Mapping[str, Any] | str:
         account = self.subject.account
-        if account.world < 2 or account.strategy not in REPLICATED:
+        whole = account.strategy in REPLICATED and not divides(self.subject)
+        if account.world < 2 or not whole:
             return {}
         ignored = getattr(self.subject.model, "_ddp_params_and_buffers_to_ignore", ())
         own = {towers.plain(name) for name in ignored}  # each rank's own, as experts are

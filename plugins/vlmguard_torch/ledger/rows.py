@@ -11,6 +11,7 @@ from vlmguard.ledger.rows import COLUMNS, PAD, TARGET, TEXT
 from vlmguard.runtime.faults import contain
 from vlmguard_torch.ledger import pixels, special
 from vlmguard_torch.ledger.reader import Reader, Subject
+from vlmguard_torch.ledger.unreadable import shares_rows
 
 IGNORED = -100
 ROWS = 64
@@ -30,6 +31,7 @@ class Rows(Reader):
     def __init__(self, subject: Subject) -> None:
         super().__init__(subject)
         self._special = special.of(subject.model, subject.tokenizer)
+        self._shared = shares_rows(subject)
         self._writes = contain("the ledger's rows", special.writes, subject.model) is not False
         self.open()
 
@@ -81,6 +83,7 @@ class Rows(Reader):
             "images": torch.cat(self._images) if self._images else [],
             "together": [len(each) for each in self._images],
             "patches": torch.stack(self._patches) if self._patches else [],
+            "shared": self._shared,
             **self._flags,
         }
 

@@ -10,9 +10,24 @@ _FLAT = "FSDP1 keeps parameters in flat tensors"
 
 def why_not(subject: Subject) -> str:
     """The reason why what the optimizer gets cannot be read; "" if it can."""
-    if subject.engine is not None and not why_no_leaves(subject):
-        return given_deepspeed.why_not(subject.engine)
-    return why_no_leaves(subject)
+    if why := why_no_leaves(subject):
+        return why
+    if subject.engine is None:
+        return ""
+    why = given_deepspeed.why_not(subject.engine)
+    return why or ("DeepSpeed averages over some of the ranks" if divides(subject) else "")
+
+
+def shares_rows(subject: Subject) -> bool:
+    """Whether ranks have the same rows by design, each with a part of the model or of a row."""
+    return bool(subject.extra.get("shares_rows")) or divides(subject)
+
+
+def divides(subject: Subject) -> bool:
+    """Whether DeepSpeed averages over fewer ranks than there are, or tensor parallelism splits
+    parameters."""
+    replicas = getattr(subject.engine, "dp_world_size", subject.account.world)
+    return replicas != subject.account.world or _tensor_parallel(subject)
 
 
 def why_no_leaves(subject: Subject) -> str:
@@ -22,7 +37,11 @@ def why_no_leaves(subject: Subject) -> str:
         return _FLAT
     if any(type(p).__name__ == "FlatParameter" for p in subject.parameters):
         return _FLAT
-    split = any(hasattr(p, "device_mesh") for p in subject.parameters)
-    if split and not any(hasattr(module, "_get_fsdp_state") for module in modules):
-        return "tensor parallelism splits the parameters"
-    return ""
+    return "tensor parallelism splits the parameters" if _tensor_parallel(subject) else ""
+
+
+def _tensor_parallel(subject: Subject) -> bool:
+    """Whether some parameters are split, and FSDP2 does not do it."""
+    if not any(hasattr(p, "device_mesh") for p in subject.parameters):
+        return False
+    return not any(hasattr(module, "_get_fsdp_state") for module in subject.model.modules())

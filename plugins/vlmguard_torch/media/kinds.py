@@ -39,15 +39,21 @@ def kinds_of(inputs: Any) -> tuple[str, ...]:
 
 def _kinds(inputs: Mapping[Any, Any]) -> Iterator[str]:
     for key, value in inputs.items():
-        if not isinstance(key, str) or value is None:
+        if not isinstance(key, str) or value is None or _is_empty(value):
             continue
         if key == "media" and isinstance(value, Mapping):  # VILA's: a list for each kind
             yield from _kinds(value)
         elif key in NAMES:
-            if not isinstance(value, (list, tuple)) or value:
-                yield NAMES[key]
+            yield NAMES[key]
         else:
             yield from _by_part(key)
+
+
+def _is_empty(value: Any) -> bool:
+    """A list, mapping or tensor without an entry: the batch has none of it."""
+    if isinstance(value, (list, tuple, Mapping)):
+        return not value
+    return 0 in getattr(value, "shape", ())
 
 
 @functools.lru_cache(256)
@@ -56,10 +62,27 @@ def _by_part(key: str) -> list[str]:
 
 
 def untold(inputs: Any) -> bool:
-    """Whether a batch without media by its keys has a tensor that may be some: floating numbers
-    of three dimensions or more under a name that is nobody's."""
+    """Whether a batch without media by its keys has something that may be some: floating numbers
+    of three dimensions or more under a name that is nobody's, in a list or a mapping too."""
     return kinds_of(inputs) == ("text",) and any(
-        getattr(value, "ndim", 0) > 2 and value.dtype.is_floating_point and "mask" not in str(key)
-        for key, value in inputs.items()
-        if hasattr(value, "dtype")
+        _may_be_media(value) for key, value in inputs.items() if "mask" not in str(key)
     )
+
+
+_LOOKED = 64
+"""Entries of a list that are looked at."""
+
+
+def _may_be_media(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return kinds_of(value) != ("text",) or untold(value)
+    if isinstance(value, (list, tuple)):
+        return any(map(_may_be_media, value[:_LOOKED]))
+    floats = _is_floating(getattr(value, "dtype", None))
+    return floats and getattr(value, "ndim", 0) > 2 and not _is_empty(value)
+
+
+def _is_floating(dtype: Any) -> bool:
+    """Of torch, or of NumPy."""
+    known = getattr(dtype, "is_floating_point", None)
+    return bool(getattr(dtype, "kind", "") == "f" if known is None else known)

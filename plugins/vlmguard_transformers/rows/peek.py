@@ -11,7 +11,7 @@ import copy
 import time
 from typing import Any
 
-from vlmguard_torch.layout import towers
+from vlmguard_torch.layout import by_structure
 from vlmguard_torch.media.kinds import kinds_of, untold
 from vlmguard_torch.observe.reached import untouched
 
@@ -51,7 +51,7 @@ def _look(trainer: Any, dataset: Any, every: bool = False) -> dict[int, str] | N
     many as the time allows, whatever they are."""
     if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
         return None
-    if trainer.args.world_size < 2 or not towers.seeing(trainer.model):
+    if trainer.args.world_size < 2 or not by_structure.sees(trainer.model):
         return None  # nothing hangs on it
     with untouched(trainer.model, (trainer.data_collator, dataset)) as can_be:
         return _collated(trainer.data_collator, copy.copy(dataset), every) if can_be else None

@@ -13,6 +13,7 @@ from vlmguard.runtime.seams import Seam
 from vlmguard_torch import stepping
 from vlmguard_torch.ledger import start
 from vlmguard_torch.ledger.watcher import Watcher
+from vlmguard_transformers import row_order
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.watch import logs
 
@@ -89,6 +90,7 @@ def _told(trainer: Any) -> dict[str, Any]:
         "accumulation": getattr(args, "gradient_accumulation_steps", None),
         "means": getattr(trainer, "model_accepts_loss_kwargs", None) is False,
         "max_norm": getattr(args, "max_grad_norm", None),
+        "shares_rows": row_order.shares_rows(trainer),
     }
 
 
