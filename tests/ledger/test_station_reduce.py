@@ -137,6 +137,7 @@ def test_wrong(wrong):
     assert (entry.code, entry.level, entry.what) == ("VG640", "warning", "2 of 2 vision tensors")
     assert words in entry.why
     assert entry.size > 0.1
+    assert entry.advice
 
 
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)

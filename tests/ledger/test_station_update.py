@@ -72,6 +72,25 @@ def test_nothing_moved():
     assert entry.why.startswith("no weight moved in the step")
 
 
+STILL = [64, 50, 0, 0, 0, 0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "told", "state"),
+    [
+        (range(4), {"family": ""}, "cannot tell"),  # an optimizer of the user's own
+        (range(4), {"family": "", "lr": [None]}, "cannot tell"),
+        (range(4), {"family": "", "lr": [0.0]}, "balances"),
+        (range(1, 4), {"family": ""}, "balances"),  # one did
+        (range(4), {}, "balances"),  # Adam's updates were too small: none was due
+    ],
+)
+def test_an_optimizer_that_nobody_knows_and_no_weight_that_moves(rows, told, state):
+    found = judge(page(dict.fromkeys(rows, STILL), **told))
+    assert (found.state, found.entries) == (state, ())
+    assert ("no weight moved" in found.reason) is (state == "cannot tell")
+
+
 def test_an_overflow_is_no_error():
     still = [64, 50, 50, 0, 0, 50, 0.0]
     found = judge(page(dict.fromkeys(range(4), still), infinite=[1.0]))

@@ -29,7 +29,7 @@ from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.model import observation
 from vlmguard_transformers.rows import peek
 from vlmguard_transformers.shared_rows import Meets
-from vlmguard_transformers.watch import forwards, steps
+from vlmguard_transformers.watch import forwards, ledger, steps
 from vlmguard_trl import wishes
 from vlmguard_trl.profile import PROFILE as TRL
 
@@ -369,6 +369,21 @@ def test_the_run_of_a_settled_loop_stays_until_it_ends(monkeypatch):
     assert not runstate.opens()
     assert not model._forward_hooks
     assert not optimizer._optimizer_step_pre_hooks
+
+
+@pytest.mark.parametrize(
+    ("setting", "greets", "lines"), [("first", True, 1), ("off", True, 0), ("first", False, 0)]
+)
+def test_a_compiled_model_has_no_ledger_and_that_is_said_once(
+    monkeypatch, capsys, setting, greets, lines
+):
+    monkeypatch.setattr(hf, "compiles", lambda trainer: True)
+    monkeypatch.setattr(guard, "greets", lambda state: greets)
+    state = RunState(settings.Settings(ledger=setting))
+    state.run = Run(framework="transformers")
+    for _ in range(2):
+        ledger.watch(SimpleNamespace(), state, object(), True)
+    assert capsys.readouterr().err.count("ledger: not read: torch.compile") == lines
 
 
 def test_a_hook_that_another_takes_off_in_the_same_forward_is_not_called():

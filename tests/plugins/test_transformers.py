@@ -91,6 +91,8 @@ def test_llavas_last_vision_layer_is_untrained_by_design():
         ({"images": [1], "image_sizes": [2]}, ("image",)),
         ({"media": {"image": [], "video": [1]}, "images": None}, ("video",)),
         ({"media": {"image": []}, "image_flags": 0}, ("text",)),
+        ({"pixel_values": [[], []], "tgt_sizes": [[], []]}, ("text",)),  # MiniCPM-V's text rows
+        ({"pixel_values": [[], [torch.ones(3, 8, 8)]]}, ("image",)),
         ({"pixel_values": [], "input_features": torch.ones(0, 8)}, ("text",)),
         ({"pixel_values_videos": torch.ones(1, 3), "pixel_values": torch.ones(0, 3)}, ("video",)),
         ([1, 2], ()),

@@ -8,7 +8,7 @@ from vlmguard.core import runstate
 from vlmguard.core.errors import Stop
 from vlmguard.core.runstate import RunState
 from vlmguard.core.settings import Settings, check_codes
-from vlmguard.ledger.account import Account, Entry, Tensor, Verdict
+from vlmguard.ledger.account import STATIONS, Account, Entry, Tensor, Verdict
 from vlmguard.ledger.speak import Speaker
 from vlmguard.rules import RULES
 
@@ -47,7 +47,7 @@ def test_speaks(said, code):
     line, advice = told.splitlines()
     assert line == (
         f"vlmguard: {code} warned: 3 of 4 tensors: the optimizer gets another gradient "
-        "(off by 56 %, since step 2)"
+        f"(station {STATIONS[int(code[3]) - 1]}, off by 56 %, since step 2)"
     )
     assert advice.strip() == "do this"
 

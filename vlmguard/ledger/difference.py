@@ -102,6 +102,34 @@ SENTENCES = {
 }
 
 
+_STRATEGY = (
+    "the strategy changed it: look at `vlmguard compat` for these releases; if plain DDP is right, "
+    "report it there"
+)
+_TWICE = (
+    "usually a module that runs twice, or reentrant checkpointing: gradient_checkpointing_kwargs="
+    '{"use_reentrant": False}'
+)
+_STALE = "usually no backward of this step replaced it: clear gradients in each step (set_to_none)"
+ADVICE = {
+    "own": "call the wrapped model, not the one inside; no no_sync() for the last micro-batch",
+    "ranks": "look for what one rank alone does to its gradients: a hook, clipping by its own norm",
+    "missing": "usually its forward went past the wrapper, or its gradient came too late",
+    "twice": _TWICE,
+    "earlier": f"{_STALE}; under ZeRO-3 give rows without images a blank one",
+    "earlier too": _STALE,
+    "first": _TWICE,
+    "later": _TWICE,
+    "grown": "look for code that writes to .grad between backward and step",
+}
+"""What usually causes it; for what only alters values, `_STRATEGY`."""
+
+
+def advice(word: str) -> str:
+    """What to do about it, or what usually causes it."""
+    return ADVICE.get(word, _STRATEGY)
+
+
 def sentence(word: str, rank: int | None) -> str:
     """What is said of it."""
     if word == "twice" and rank is not None:

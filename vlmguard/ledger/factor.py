@@ -14,6 +14,14 @@ WRAPPERS = ("ddp", "zero", "fsdp")
 """Strategies that average over ranks."""
 
 
+_ONCE = (
+    "divide the loss scale out once: scaler.unscale_(optimizer), then clip, then scaler.step; or "
+    "update DeepSpeed and the trainer"
+)
+_SIGN = "look for a minus between backward and step (a reversed gradient, a norm that was negative)"
+_MEAN = "DDP, ZeRO and FSDP average over ranks already: take out your own all_reduce or division"
+
+
 @dataclass(frozen=True)
 class Told:
     """What is said of a factor.
@@ -21,11 +29,13 @@ class Told:
     Attributes:
         why: "" if it is explained, or waits for a second window.
         clipped: the norm that gradients were clipped to, None if they were not.
+        advice: what usually causes it.
     """
 
     level: Literal["warning", "note"] = "note"
     why: str = ""
     clipped: float | None = None
+    advice: str = ""
 
 
 @dataclass(frozen=True)
@@ -62,9 +72,10 @@ def explain(seen: Seen, account: Account, memory: dict[str, Any]) -> Told:
     if seen.near(1.0):
         return Told()
     if seen.scale != 1.0 and (seen.near(seen.scale) or seen.near(1 / seen.scale)):
-        return Told("warning", _scaled(seen))
+        return Told("warning", _scaled(seen), advice=_ONCE)
     if left < 0:
-        return Told("warning", f"gradients are negated: the factor is {left:.4g}")
+        why = f"gradients are negated: the factor is {left:.4g}"
+        return Told("warning", why, advice=_SIGN)
     if left < 1 and _clipped(seen, left, past):
         return Told(clipped=seen.norm)
     return _shown(seen, left, account, past)
@@ -99,7 +110,7 @@ def _shown(seen: Seen, left: float, account: Account, past: list[tuple[float, fl
     if world > 1 and (seen.near(world) or seen.near(1 / world)):
         how = "as if summed" if seen.near(world) else "as if averaged twice"
         level: Literal["warning", "note"] = "warning" if averages and not seen.touched else "note"
-        return Told(level, f"{said}, {how} over {world} ranks")
+        return Told(level, f"{said}, {how} over {world} ranks", advice=_MEAN)
     if seen.parts > 1 and (seen.near(seen.parts) or seen.near(1 / seen.parts)):
         return Told("note", f"{said}; {seen.parts} micro-batches were accumulated")
     steady = any(seen.near(factor) for factor, _ in past)

@@ -59,11 +59,14 @@ def _first(station: str, entry: Mapping[str, Any]) -> Found:
     return Found(station, parts["code"], parts["level"], told, parts["advice"], since)
 
 
-def sentence(why: str, what: str, size: float | None, since: float | None) -> str:
-    """Which tensors or rows, what is so, how large, since when; each of it once."""
+def sentence(
+    why: str, what: str, size: float | None, since: float | None, station: str = ""
+) -> str:
+    """Which tensors or rows, what is so, at which station, how large, since when; each of it
+    once."""
     why = why.rstrip(". ")
     told = why if not what or what in why else f"{what}: {why}"
-    more = []
+    more = [f"station {station}"] if station else []
     if size is not None and math.isfinite(size) and not _SIZED.search(why):
         more.append(f"off by {100 * size:.3g} %" if size >= 1e-4 else f"off by {size:.1e}")
     if since and "step" not in why:

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from vlmguard.ledger.account import Account, Entry, Page, Verdict
-from vlmguard.ledger.difference import WRONG, difference, sentence
+from vlmguard.ledger.difference import WRONG, advice, difference, sentence
 from vlmguard.ledger.factor import Seen, Told, explain
 from vlmguard.ledger.flows import Flow, flows
 from vlmguard.ledger.vectors import length, mean, plus
@@ -138,7 +138,8 @@ class _Window:
         since, level, why = self._since("factor", self.now), told.level, told.why
         if self.hooked.issuperset(flow.place for flow in self.seen):
             level, why = "note", f"{self.factor:.3g} times the mean gradient, by the user's hooks"
-        return [Entry("VG641", level, why, "all tensors", since, self.factor)]
+        tip = told.advice if level == "warning" else ""
+        return [Entry("VG641", level, why, "all tensors", since, self.factor, tip)]
 
     def _uncleared(self) -> list[Entry]:
         """Only what came since None balances, and some of it came before the last step."""
@@ -149,8 +150,8 @@ class _Window:
             return []
         since = self._since("uncleared", self.now - 1)
         why = f"gradients were not cleared since step {since}: the optimizer gets them again"
-        advice = "call optimizer.zero_grad() after each step"
-        return [Entry("VG642", "warning", why, self._which(kept), since, advice=advice)]
+        tip = "call optimizer.zero_grad() after each step"
+        return [Entry("VG642", "warning", why, self._which(kept), since, advice=tip)]
 
     def _odd(self) -> list[Entry]:
         by: dict[tuple[str, int | None], list[Flow]] = {}
@@ -169,7 +170,8 @@ class _Window:
         size = max(map(self._off, found))
         why = sentence(word, rank) + (self._how() if word in ("own", "ranks") else "")
         level: Literal["note", "warning"] = "note" if self._meant(word, found) else "warning"
-        return Entry("VG640", level, why + self._by(found), self._which(found), since, size)
+        what, tip = self._which(found), advice(word) if level == "warning" else ""
+        return Entry("VG640", level, why + self._by(found), what, since, size, tip)
 
     def _meant(self, word: str, found: Sequence[Flow]) -> bool:
         """Whether a user's own code may have done it, and meant it."""

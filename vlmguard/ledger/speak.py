@@ -12,7 +12,7 @@ from vlmguard import guard
 from vlmguard.core.findings import Finding
 from vlmguard.core.runstate import RunState
 from vlmguard.ledger import line, repeats, scalars
-from vlmguard.ledger.account import Account, Entry, Page, Verdict
+from vlmguard.ledger.account import STATIONS, Account, Entry, Page, Verdict
 from vlmguard.ledger.found import cause, sentence
 from vlmguard.ledger.record import KIND, record
 from vlmguard.runtime import report
@@ -94,7 +94,8 @@ class Speaker:
 
 def finding(entry: Entry) -> Finding:
     """An entry in the guard's words. Rank 0 says it for all ranks."""
-    told = sentence(entry.why, entry.what, entry.size, entry.since)
+    station = STATIONS[int(entry.code[3]) - 1]
+    told = sentence(entry.why, entry.what, entry.size, entry.since, station)
     return Finding(entry.code, entry.level, told, advice=entry.advice)
 
 

@@ -78,9 +78,8 @@ def judge(pages: Sequence[Page | None], account: Account, memory: dict[str, Any]
     judged = _Judged(rows, read, account, memory, step)
     entries = tuple(judged.entries())
     wrong = any(entry.level == "warning" for entry in entries)
-    known = any(row.graded for row in rows.values())
-    state = "differs" if wrong else "balances" if known else "cannot tell"
-    reason = "" if wrong or known else "no gradient was seen where weights were sampled"
+    reason = "" if wrong else judged.why_not()
+    state = "differs" if wrong else "cannot tell" if reason else "balances"
     return Verdict(NAME, state, entries, reason, shown)  # type: ignore[arg-type]
 
 
@@ -119,6 +118,18 @@ class _Judged:
             if found is not None:
                 yield found
         yield from self._untied()
+
+    def why_not(self) -> str:
+        """Why nothing is known of the step; "" if something is."""
+        graded = [n for n, row in self.rows.items() if row.graded]
+        if not graded:
+            return "no gradient was seen where weights were sampled"
+        held = [self.rows[n] for n in graded if n in self.trained]
+        lr = self.read[0]["lr"]
+        at_rest = any(row.moved for row in held) or all(_number(lr, r.group) == 0 for r in held)
+        if self.read[0]["family"] or not held or at_rest:
+            return ""
+        return "no weight moved, and how far this optimizer moves them is not known"
 
     def _first(self, cause: str) -> int:
         return self._since.setdefault(cause, self.step)

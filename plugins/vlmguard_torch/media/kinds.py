@@ -50,8 +50,11 @@ def _kinds(inputs: Mapping[Any, Any]) -> Iterator[str]:
 
 
 def _is_empty(value: Any) -> bool:
-    """A list, mapping or tensor without an entry: the batch has none of it."""
-    if isinstance(value, (list, tuple, Mapping)):
+    """A list, mapping or tensor without an entry, also in a list for each row: the batch has none
+    of it."""
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_empty, value))
+    if isinstance(value, Mapping):
         return not value
     return 0 in getattr(value, "shape", ())
 

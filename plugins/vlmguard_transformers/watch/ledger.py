@@ -7,7 +7,8 @@ from typing import Any
 
 from vlmguard import guard
 from vlmguard.core.runstate import RunState
-from vlmguard.runtime import seams
+from vlmguard.ledger.when import When
+from vlmguard.runtime import report, seams
 from vlmguard.runtime.faults import contain
 from vlmguard.runtime.seams import Seam
 from vlmguard_torch import stepping
@@ -17,7 +18,7 @@ from vlmguard_transformers import row_order
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.watch import logs
 
-_KEPT = "ledgers"
+_KEPT, _LEFT = "ledgers", "no ledger"
 
 
 def watch(trainer: Any, state: RunState, optimizer: Any, whole: bool) -> None:
@@ -26,7 +27,10 @@ def watch(trainer: Any, state: RunState, optimizer: Any, whole: bool) -> None:
     A compiled model is left alone: hooks on it would have it compiled once more.
     """
     run = state.run
-    if run is None or state.phase != "train" or hf.compiles(trainer):
+    if run is None or state.phase != "train":
+        return
+    if hf.compiles(trainer):
+        _leave(state)
         return
     made = begin(
         trainer, optimizer,
@@ -44,6 +48,16 @@ def watch(trainer: Any, state: RunState, optimizer: Any, whole: bool) -> None:
             each.close(0.0)  # its parameters are another optimizer's now
     others.add(made)
     state.closes(made)
+
+
+def _leave(state: RunState) -> None:
+    """Say once that there is no ledger of a compiled model."""
+    off = When(guard.in_force(state).ledger).off
+    if not off and not state.kept.get(_LEFT) and report.rank() == 0 and guard.greets(state):
+        state.kept[_LEFT] = True
+        report.line(
+            "ledger: not read: torch.compile has the model, and hooks would compile it again"
+        )
 
 
 def begin(trainer: Any, optimizer: Any, **how: Any) -> Watcher | None:
