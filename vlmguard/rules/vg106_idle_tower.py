@@ -92,15 +92,23 @@ def _ddp(run: Run) -> Finding | None:
     if run.may_be_unused == "yes" and run.known("may_be_unused"):
         return _finding(
             "error",
-            f"{waits}: rows without an image do not use {skipped}",
+            f"{waits}: rows without {_medium(run)} do not use {skipped}",
             (Choose(),),
             (FindUnused(), PadWithBlank()),
         )
     return _finding(
         "note",
-        f"if a batch has no image, {waits}: it does not use {skipped}",
+        f"if a batch is without {_medium(run)}, {waits}: it does not use {skipped}",
         (Choose(),) if _harmless(run) else (),
         (FindUnused(), PadWithBlank()),
+    )
+
+
+def _medium(run: Run) -> str:
+    """What the towers take."""
+    kinds = {tower.kind for tower in run.image_towers} & {"vision", "audio"}
+    return {"audio": "a sound", "audio vision": "an image or a sound"}.get(
+        " ".join(sorted(kinds)), "an image"
     )
 
 
@@ -153,9 +161,9 @@ def _collectives(run: Run) -> Finding | None:
     )
     return _finding(
         "error" if certain else "note",
-        f"{hang} where only some have an image: text does not use {names}{gathers}{cannot}"
+        f"{hang} where only some have {_medium(run)}: text does not use {names}{gathers}{cannot}"
         if certain
-        else f"{hang} if only some of them have an image{gathers}{cannot}",
+        else f"{hang} if only some of them have {_medium(run)}{gathers}{cannot}",
         (PadWithBlank(),) if run.can_pad else (),
         (PadWithBlank(), *_other(run)),
     )
