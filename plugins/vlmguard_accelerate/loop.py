@@ -148,7 +148,7 @@ def witness(state: RunState, module: Any) -> None:
 
 
 def _explain(state: RunState, error: BaseException) -> None:
-    steps.failed(state, error)
+    contain("taking back what did not hold", steps.failed, state, error)
     guard.on_error(state.run, None, error)
 
 

@@ -141,7 +141,7 @@ def shares_rows(trainer: Any) -> bool:
     plugin = getattr(getattr(accelerator, "state", None), "deepspeed_plugin", None)
     for deepspeed in (getattr(args, "deepspeed", None), getattr(plugin, "deepspeed_config", None)):
         if isinstance(deepspeed, dict):
-            sizes.append(deepspeed.get("tensor_parallel", {}).get("autotp_size", 1))
+            sizes.append((deepspeed.get("tensor_parallel") or {}).get("autotp_size", 1))
     return any(isinstance(size, int) and size > 1 for size in sizes)
 
 

@@ -99,6 +99,19 @@ def test_numbers_too_small_to_have_digits_are_no_error():
         assert (found.state, found.entries) == ("balances", ())
 
 
+@pytest.mark.parametrize("how", [{"strategy": "ddp"}, {"strategy": "zero3"}])
+@pytest.mark.parametrize("factor", [1.0, 0.3])
+def test_and_tell_no_factor(how, factor):
+    """Four of six tensors have no digits, and all are clipped."""
+    ranks = [only(times(vectors(n), 1e-42), vectors(n), ("vision",)) for n in (1, 2)]
+    noise = times(vectors(7), 1e-42)
+    given = [only(noise, times(mean(ranks), factor))] * 2
+    pages = [page(ranks[r], given[r], rank=r, max_norm=factor * norm(mean(ranks))) for r in (0, 1)]
+    found = judged(pages, **how)
+    assert (found.state, found.entries) == ("balances", ())
+    assert found.shown["factor"] == pytest.approx(factor)
+
+
 def test_of_fp16_that_are_more_than_of_fp32():
     """The smallest number of fp16 is 6e-8: 1e-3 has all its digits, 1e-7 has one."""
     for size, state in ((1e-7, "balances"), (1e-2, "differs")):

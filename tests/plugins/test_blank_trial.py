@@ -11,7 +11,7 @@ from torch import nn
 from tests.plugins.toys import Config
 from vlmguard_torch.blank import blank_input, neutral
 from vlmguard_torch.observe import observer
-from vlmguard_torch.observe.observed import Observed, Tried, from_data, to_data
+from vlmguard_torch.observe.observed import Tried, from_data, to_data
 
 SIDE, WIDTH, IMAGE = 8, 16, 900
 
@@ -233,41 +233,6 @@ def test_only_the_kinds_that_are_asked_for_are_tried():
     assert "no get_audio_features" in neutral.why_not(
         full(Seeing), tried(Seeing, "audio"), ("audio",)
     )
-
-
-class Both(Seeing):
-    """A tower that sees and one that hears."""
-
-    def __init__(self, config):
-        super().__init__(config)
-        self.audio_tower = nn.Linear(config.hidden_size, config.hidden_size)
-
-    def get_audio_features(self, input_features):
-        return self.audio_tower(input_features)
-
-
-@pytest.mark.parametrize(
-    ("answers", "kinds"),
-    [
-        ({"image": True, "audio": True, "image+audio": True}, ("image", "audio")),
-        ({"image": True, "audio": True, "image+audio": False}, None),
-        ({"image": True, "audio": False}, None),
-        ({"image": True}, None),
-        ({"image": None, "audio": True}, ("image", "audio")),
-    ],
-)
-def test_of_rows_that_nobody_knows_each_tower_has_its_blank_if_it_is_proven(answers, kinds):
-    model = full(Both)
-    tries = tuple(Tried(kind, proven) for kind, proven in answers.items())
-    facts = Observed("observed", model=f"{Both.__module__}.Both", blanks=tries)
-    assert neutral.chosen(model, facts, None) == kinds
-    assert neutral.chosen(model, facts, ("audio",)) == ("audio",)
-    assert neutral.chosen(full(Seeing), facts, None) is None
-
-
-def test_and_each_tower_is_tried():
-    facts = neutral.observed(full(Both), None)
-    assert [each.kind for each in facts.blanks][:2] == ["image", "audio"]
 
 
 def test_a_trial_leaves_the_random_numbers_that_would_have_come():

@@ -397,8 +397,10 @@ def test_a_hook_that_another_takes_off_in_the_same_forward_is_not_called():
 
 def test_only_a_model_with_towers_that_trains_is_judged():
     frozen = Model().requires_grad_(False)
-    asked = (Model(), Speaking(), frozen, torch.nn.Linear(1, 1), 3)
-    assert [loop.trains_towers(each) for each in asked] == [True, True, False, False, False]
+    upset = torch.nn.Linear(1, 1)
+    upset.get_input_embeddings = lambda: 1 / 0
+    asked = (Model(), Speaking(), frozen, upset, torch.nn.Linear(1, 1), 3)
+    assert [loop.trains_towers(each) for each in asked] == [True, True, *[False] * 4]
 
 
 @pytest.mark.parametrize(("rank", "said"), [("0", "vlmguard: --vlmguard: VG101"), ("1", "")])

@@ -119,24 +119,25 @@ FUNCTIONS = [
 
 
 @pytest.mark.parametrize(
-    ("ran", "where", "back"),
+    ("ran", "where", "kind", "back"),
     [
-        (2, "torch.distributed.distributed_c10d", True),
-        (2, "deepspeed.runtime.engine", True),
-        (2, "transformers.trainer", False),
-        (0, "torch.distributed.distributed_c10d", False),
+        (2, "torch.distributed.distributed_c10d", "RuntimeError", True),
+        (2, "deepspeed.runtime.engine", "RuntimeError", True),
+        (2, "deepspeed.runtime.engine", "MemoryError", False),
+        (2, "transformers.trainer", "RuntimeError", False),
+        (0, "torch.distributed.distributed_c10d", "RuntimeError", False),
     ],
 )
 def test_a_failure_between_ranks_takes_back_what_a_blank_input_held(
-    ran, where, back, opened, monkeypatch
+    ran, where, kind, back, opened, monkeypatch
 ):
     _, state = opened
     state.set["VG106"] = Finding("VG106", "error", "why")
     guard.confirmed(state, "a forward ran on it")
     monkeypatch.setattr(padding, "ran", lambda _: ran)
     failing = {"__name__": where}
-    exec("def fail():\n    raise RuntimeError('they do not match')", failing)
-    with pytest.raises(RuntimeError) as raised:
+    exec(f"def fail():\n    raise {kind}('they do not match')", failing)
+    with pytest.raises((RuntimeError, MemoryError)) as raised:
         failing["fail"]()
     steps.failed(state, raised.value)
     notes = getattr(raised.value, "__notes__", [])

@@ -110,6 +110,7 @@ IDS = {"input_ids": torch.ones(1, 4, dtype=torch.long), "attention_mask": IMAGE}
 
 MAY_BE = [IMAGE, IMAGE.numpy(), [[IMAGE]], {"pixel_values": 1}, {"a": IMAGE}]
 IS_NONE = [None, [], {}, IMAGE[0, 0], IMAGE[:0], [1.5, "a.png"], IMAGE.long()]
+IS_NONE += [types.SimpleNamespace(shape=3)]
 
 
 @pytest.mark.parametrize("value", MAY_BE)

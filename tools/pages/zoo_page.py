@@ -134,7 +134,7 @@ WHY = {
 """What is known of a class whose cell is not right."""
 
 
-WARNED = """Some right runs have a warning of [the ledger](ledger.md). VibeVoice and Glm5Next run a part of their tensors under `no_grad` by themselves: the warning (VG630) is true, these do not train. In NemotronH's made row a random target is an image placeholder, as VG610 says. DeepseekOcr2's random weights have gradients of 5e9 under ZeRO-3: their rounding is told as a change (VG640), a false alarm."""
+WARNED = """Some right runs have a warning of [the ledger](ledger.md). VibeVoice and Glm5Next run a part of their tensors under `no_grad` by themselves: the warning (VG630) is true, these do not train. In NemotronH's made row a random target is an image placeholder, as VG610 says."""
 """Why the ledger warns of runs that are right."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from vlmguard.ledger.factor import SIGN
 from vlmguard.ledger.flows import Flow
 from vlmguard.ledger.vectors import Vector, length, mean, plus
 
@@ -120,14 +121,17 @@ ADVICE = {
     "earlier too": _STALE,
     "first": _TWICE,
     "later": _TWICE,
+    "negated": SIGN,
     "grown": "look for code that writes to .grad between backward and step",
 }
 """What usually causes it; for what only alters values, `_STRATEGY`."""
 
 
-def advice(word: str) -> str:
-    """What to do about it, or what usually causes it."""
-    return ADVICE.get(word, _STRATEGY)
+def advice(word: str, strategy: str = "") -> str:
+    """What to do about it, or what usually causes it. Between backward and DeepSpeed's step there
+    is no place for a user's code."""
+    inside = word == "grown" and strategy.startswith("zero")
+    return _STRATEGY if inside else ADVICE.get(word, _STRATEGY)
 
 
 def sentence(word: str, rank: int | None) -> str:

@@ -18,7 +18,7 @@ _ONCE = (
     "divide the loss scale out once: scaler.unscale_(optimizer), then clip, then scaler.step; or "
     "update DeepSpeed and the trainer"
 )
-_SIGN = "look for a minus between backward and step (a reversed gradient, a norm that was negative)"
+SIGN = "look for a minus between backward and step (a reversed gradient, a norm that was negative)"
 _MEAN = "DDP, ZeRO and FSDP average over ranks already: take out your own all_reduce or division"
 
 
@@ -75,7 +75,7 @@ def explain(seen: Seen, account: Account, memory: dict[str, Any]) -> Told:
         return Told("warning", _scaled(seen), advice=_ONCE)
     if left < 0:
         why = f"gradients are negated: the factor is {left:.4g}"
-        return Told("warning", why, advice=_SIGN)
+        return Told("warning", why, advice=SIGN)
     if left < 1 and _clipped(seen, left, past):
         return Told(clipped=seen.norm)
     return _shown(seen, left, account, past)

@@ -15,6 +15,8 @@ FLOOR = 2e-4
 """Relative difference below which nothing is said: healthy fp32 runs are at most 1e-5 off."""
 UNTOLD = 1e-3
 """A sketch that is shorter than this part of its tensor tells no factor: it is rounding."""
+DIGITS = 1e-2
+"""How much of a tensor's size rounding may be where a factor is read."""
 STEADY = 2.0
 """How many times eps · √parts a healthy sum may be off."""
 _STEPS = 4.0
@@ -90,6 +92,7 @@ class Flow:
         for made in self.sums:
             size = dot(made, made)
             told = length(self.given[0]) > UNTOLD * self.norm
+            told = told and length(made) * DIGITS > self.least  # else it is rounding, too
             if told and size > 0 and length(made) > self.bound * self.energy:
                 factor = dot(self.given[0], made) / size
                 if all(self.fits(each, made, factor) for each in self.given):
@@ -140,7 +143,7 @@ def _flow(place: int, read: Sequence[Any], rows: Sequence[dict[int, int]], entri
     given, shards = column("given", blank), 2 in column("read", 0)
     energy = math.sqrt(sum(_one(each) for each in column("energy", 0.0))) / len(read)
     square = [_one(each) for each in column("square", 0.0)]
-    eps = max(*column("eps", 0.0), *(each.get("sent", 0.0) for each in read))
+    known = (*column("eps", 0.0), *(each.get("sent", 0.0) for each in read))
     return Flow(
         place,
         tuple(column("parts", 0)),
@@ -149,12 +152,12 @@ def _flow(place: int, read: Sequence[Any], rows: Sequence[dict[int, int]], entri
         tuple(column("first", blank)),
         (tuple(mean(given)),) if shards else tuple(given),
         any(column("read", 0)),
-        eps,
+        max(known),
         energy,
         any(_one(each) > 0 for each in column("carried", 0.0)),
         sum(square) / len(square) if shards else max(square),
         max(_one(each) for each in column("peak", 0.0)),
-        _STEPS * (_HALF * 2.0**-14 if eps == _HALF else 2.0**-126) * math.sqrt(entries),
+        _STEPS * (2.0**-24 if _HALF in known else 2.0**-126) * math.sqrt(entries),
     )
 
 

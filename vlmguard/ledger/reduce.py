@@ -170,7 +170,8 @@ class _Window:
         size = max(map(self._off, found))
         why = sentence(word, rank) + (self._how() if word in ("own", "ranks") else "")
         level: Literal["note", "warning"] = "note" if self._meant(word, found) else "warning"
-        what, tip = self._which(found), advice(word) if level == "warning" else ""
+        what = self._which(found)
+        tip = advice(word, self.account.strategy) if level == "warning" else ""
         return Entry("VG640", level, why + self._by(found), what, since, size, tip)
 
     def _meant(self, word: str, found: Sequence[Flow]) -> bool:

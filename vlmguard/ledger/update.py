@@ -129,7 +129,7 @@ class _Judged:
         at_rest = any(row.moved for row in held) or all(_number(lr, r.group) == 0 for r in held)
         if self.read[0]["family"] or not held or at_rest:
             return ""
-        return "no weight moved, and how far this optimizer moves them is not known"
+        return "no weight moved; this optimizer's steps are unknown"
 
     def _first(self, cause: str) -> int:
         return self._since.setdefault(cause, self.step)

@@ -42,8 +42,8 @@ def _on(model: Any, tries: Sequence[Tried]) -> Iterator[blank_input.Blank]:
 
 
 def observed(model: Any, wanted: tuple[str, ...] | None = (), reentrant: bool = False) -> Observed:
-    """What rows use of ``model``, and what a blank input of these kinds does in it (None: of one
-    kind for each tower; (): of each). ``reentrant``: as `observer.observe` takes it."""
+    """What rows use of ``model``, and what a blank input of these kinds does in it (None: of the
+    first kind that it has; (): of each). ``reentrant``: as `observer.observe` takes it."""
     media = None if wanted == () else tuple(_single(model, wanted))
     return observer.observe(model, blank=_on, media=media, reentrant=reentrant)
 
@@ -52,13 +52,8 @@ def recipe(model: Any, facts: Observed | None) -> dict[str, Any]:
     """``build`` and ``behind`` of `blank_input.install`, as proven for the class of ``model``."""
     if not facts:
         return {}
-    return _recipe(model, _blanks(model, facts))
-
-
-def _blanks(model: Any, facts: Observed) -> Sequence[Tried]:
-    """What was tried for the class of ``model``."""
     _, whole = observer.subject(observer.bare(without_adapters(model)))
-    return facts.blanks if facts.model == name_of(whole) else ()
+    return _recipe(model, facts.blanks if facts.model == name_of(whole) else ())
 
 
 def _recipe(model: Any, tries: Sequence[Tried]) -> dict[str, Any]:
@@ -76,31 +71,13 @@ def _recipe(model: Any, tries: Sequence[Tried]) -> dict[str, Any]:
     return {"build": build, "behind": behind}
 
 
-def chosen(
-    model: Any, facts: Observed | None, wanted: tuple[str, ...] | None
-) -> tuple[str, ...] | None:
-    """The kinds of which a blank is to run: ``wanted``; where nothing is known of the rows, the
-    first that the model has, and one for each other tower where it was seen to be right."""
-    if wanted is not None or not facts:
-        return wanted
-    proven = {each.kind: bool(each.proven) for each in _blanks(model, facts)}
-    single = _single(model, None)
-    found = single[:1]
-    for kind in single[1:]:
-        several = [each for each in proven if "+" in each and {*each.split("+")} <= {*found, kind}]
-        if all(proven.get(each) for each in (kind, *several)):
-            found.append(kind)
-    return tuple(found) if len(found) > 1 else None
-
-
 def why_not(
     model: Any,
     facts: Observed | None,
     wanted: tuple[str, ...] | None = None,
 ) -> str:
-    """Why the model can run no blank input of these kinds by itself (None: those of `chosen`); ""
-    where it was seen to, and where nothing could be tried (`untried` says so)."""
-    wanted = chosen(model, facts, wanted)
+    """Why the model can run no blank input of these kinds by itself (None: of the first that it
+    has); "" where it was seen to, and where nothing could be tried (`untried` says so)."""
     tries = _asked(model, facts, wanted)
     refuted = [each for each in tries if each.proven is False]
     if refuted:
@@ -114,7 +91,6 @@ def why_not(
 
 def untried(model: Any, facts: Observed | None, wanted: tuple[str, ...] | None = None) -> str:
     """Why some of these kinds could not be tried on a copy; "" where all were."""
-    wanted = chosen(model, facts, wanted)
     name = type(model).__name__
     if not facts:
         return f"{name} could not be observed: {facts.reason if facts is not None else 'our fault'}"
@@ -128,18 +104,17 @@ def _asked(model: Any, facts: Observed | None, wanted: tuple[str, ...] | None) -
     """The answers for these kinds, and for those of them that were tried together."""
     if facts is None:
         return []
-    single = _single(model, wanted)[: None if wanted else 1]
+    single = _single(model, wanted)
     found = [each for kind in single if (each := facts.blank(kind))]
     several = [each for each in facts.blanks if "+" in each.kind]
     return [*found, *(each for each in several if {*each.kind.split("+")} <= {*single})]
 
 
 def _single(model: Any, wanted: tuple[str, ...] | None) -> list[str]:
-    """Each kind as the model takes it, one for each tower where none is told; [] where it takes one
-    of them not at all."""
+    """Each kind as the model takes it; [] where it takes one of them not at all."""
     try:
         found = model_layout.find(model)
-        single = [blank_input.known_kind(found, kind) for kind in wanted or found.each_tower]
+        single = [blank_input.known_kind(found, kind) for kind in wanted or found.kinds[:1]]
     except blank_input.CannotBlank:
         return []
     return list(dict.fromkeys(single))

@@ -9,8 +9,14 @@ from vlmguard_torch.layout import model_layout, towers
 
 
 def sees(model: Any) -> bool:
-    """Whether it has a tower, by name or by where its modules are."""
-    return bool(towers.seeing(model) or towers_of(model))
+    """Whether it has a tower, by name or by where its modules are. A class of the user's own may
+    raise anything where it is asked: then nothing is known of it."""
+    if towers.seeing(model):
+        return True
+    try:
+        return bool(towers_of(model))
+    except Exception:
+        return False
 
 
 def towers_of(model: Any) -> dict[str, tuple[str, ...]]:

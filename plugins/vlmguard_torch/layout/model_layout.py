@@ -52,14 +52,6 @@ class ModelLayout:
         return tuple(sorted(asked, key=lambda kind: (asked[kind] < 0, asked[kind])))
 
     @property
-    def each_tower(self) -> tuple[str, ...]:
-        """A kind for each tower: the first whose features it computes."""
-        first: dict[tuple[str, ...], str] = {}
-        for kind in self.kinds:
-            first.setdefault(self.towers.get(kind, ()), kind)
-        return tuple(first.values())
-
-    @property
     def guessed(self) -> bool:
         """Whether some features are computed in a way that the model does not name itself."""
         return any(features.guessed(self.owner, kind) for kind in self.kinds)

@@ -56,7 +56,11 @@ def _is_empty(value: Any) -> bool:
         return all(map(_is_empty, value))
     if isinstance(value, Mapping):
         return not value
-    return 0 in getattr(value, "shape", ())
+    try:
+        shape = getattr(value, "shape", ())
+    except Exception:  # of a nested tensor
+        return False
+    return isinstance(shape, tuple) and 0 in shape
 
 
 @functools.lru_cache(256)

@@ -75,8 +75,8 @@ def copy_of(trainer: Any) -> Any:
 
 
 def with_blanks(trainer: Any, kinds: tuple[str, ...] | None) -> Any:
-    """The same, with these kinds of blank input tried on the copy (None: one for each
-    tower). Asked before `copy_of`, it is the only observation."""
+    """The same, with these kinds of blank input tried on the copy (None: the first that the class
+    has). Asked before `copy_of`, it is the only observation."""
     kept = _kept(trainer)
     if _BLANKS not in kept:
         told = trainer.model, kinds, kept.get(_REENTERS, False)

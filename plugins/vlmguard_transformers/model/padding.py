@@ -56,7 +56,7 @@ def install(read: Reading, transaction: Transaction) -> None:
         handle = blank_input.install(
             model,
             when=("always" if in_training else "evaluation") if partitioned else "training",
-            kinds=neutral.chosen(model, facts, wanted),
+            kinds=wanted,
             say=_say,
             failed=partial(rank_divergence.judge, state, len(handles)),
             traced=state.kept.get("blank needed", True),

@@ -242,7 +242,10 @@ _TOGETHER = ("torch.distributed", "torch.nn.parallel", "deepspeed")
 
 
 def _between_ranks(error: BaseException) -> bool:
-    """Whether its innermost frame is of what exchanges gradients and weights."""
+    """Whether its innermost frame is of what exchanges gradients and weights, and it is not that
+    memory ran out there."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return False
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
