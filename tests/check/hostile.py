@@ -158,6 +158,8 @@ NETWORK = (
 """Not given to real bash by the test."""
 
 ENDLESS = (
+    "swift sft --model x --y " + "{" * 100_000,
+    "echo " + "[" * 100_000,
     "while true; do :; done",
     "until false; do echo x; done",
     "for ((;;)); do :; done",

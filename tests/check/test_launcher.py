@@ -159,6 +159,35 @@ def test_a_notebooks_cells_are_read(tmp_path):
     assert len(script.literally(path).jobs) == 3
 
 
+MAGICS = {
+    "%%capture\n!swift sft --model x": "swift sft",
+    "%%time\n!swift sft --model x": "swift sft",
+    "%%capture out\nx = 1\n!swift sft --model x": "swift sft",
+    "out = !swift sft --model x": "swift sft",
+    "!!swift sft --model x": "swift sft",
+    "%sx swift sft --model x": "swift sft",
+    "%system swift sft --model x": "swift sft",
+    "%time !swift sft --model x": "swift sft",
+}
+UNSEEN = (
+    "%run nowhere.py --a 1", "%run -i nowhere.py", "%time trainer.train()",
+    "%%time\ntrainer.train()", "%%python\nSFTTrainer(m).train()",
+    "from accelerate import notebook_launcher\nnotebook_launcher(run, num_processes=2)",
+)  # fmt: skip
+NOTHING = ("%%html\n!swift sft", "%%writefile x.py\nt.train()", "%matplotlib inline", "%time f()",
+           "a != b", "x = 1  # !swift sft")  # fmt: skip
+
+
+@pytest.mark.parametrize("cell", [*MAGICS, *UNSEEN, *NOTHING])
+def test_a_cells_magics_are_read(cell, tmp_path):
+    path = _notebook(tmp_path / "n.ipynb", [("code", cell)])
+    reading = script.of_file(path, [], {"PATH": "/bin"})
+    if cell in MAGICS:
+        assert [job.target for job in reading.jobs] == [MAGICS[cell]]
+    else:
+        assert answer.of(reading, {}).code(False) == (2 if cell in UNSEEN else 0)
+
+
 def test_a_cell_that_trains_in_python_is_not_looked_at(tmp_path):
     path = _notebook(tmp_path / "n.ipynb", [("code", "t = Trainer(m)\nt.train()")])
     assert answer.of(script.of_file(path, [], {}), {}).code(False) == 2

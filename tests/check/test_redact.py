@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from vlmguard.check import redact
@@ -69,3 +71,12 @@ def test_a_place_is_enough(line, shown):
 def test_what_is_no_secret_stays_readable(line):
     assert redact.text(line) == line
     assert redact.words(line.split()) == line.split()
+
+
+def test_thousands_of_words_take_seconds_and_a_password_is_known_by_what_is_far_before_it():
+    many = [f"--flag_{number}" for number in range(5000)]
+    started = time.process_time()
+    assert redact.words(many) == many
+    assert time.process_time() - started < 5
+    near = ["mysql", *["--verbose"] * 100, "-psecret"]
+    assert redact.words(near)[-1] == "-p***"

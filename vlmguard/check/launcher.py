@@ -35,7 +35,7 @@ _TRAINS = re.compile(
     r"(?<![\w./=-])(pre-?train|train|fine-?tune|sft|rlhf|dpo|grpo)(?![\w./=-])"
 )
 _CODE = re.compile(
-    r"Trainer\b|\.backward\(|(sft|rlhf|pt|pretrain)_main\(|run_(exp|sft)\(|\.train\(\)"
+    r"Trainer\b|\.backward\(|(sft|rlhf|pt|pretrain)_main\(|run_(exp|sft)\(|notebook_launcher\(|\.train\(\)"
 )
 # Programs that start no other, whatever stands behind them.
 _ALONE = set(

@@ -83,6 +83,10 @@ def _pair(found: re.Match[str]) -> str:
     return f"{found[1]}{found[2]}{BLACK}" if secret(name) else found[0]
 
 
+NEAR = 200
+"""Words between a program and its password."""
+
+
 def words(values: Iterable[str]) -> list[str]:
     """A command's words without the values of secret flags and variables, and without passwords."""
     shown: list[str] = []
@@ -98,7 +102,7 @@ def words(values: Iterable[str]) -> list[str]:
             shown.append(f"{name}={BLACK}")
             continue
         hide = (value.startswith("--") and secret(value)) or value in _GIVEN
-        shown.append(_behind(shown, value) or text(value))
+        shown.append(_behind(shown[-NEAR:], value) or text(value))
     return shown
 
 

@@ -18,6 +18,8 @@ from vlmguard.core.annotations import annotation
 _SHELLS_OWN = {"PWD", "OLDPWD", "SHLVL", "_"}
 _MOST = 40
 """Skipped commands that the text names one by one."""
+_LONG = 800
+"""Characters of a reason from which its middle is left out."""
 _SARIF = {"error": "error", "warning": "warning", "note": "note"}
 
 
@@ -63,7 +65,7 @@ def _verdict(verdict: Verdict, answer: Answer) -> Iterator[str]:
     trace = answer.reading.trace
     yield f"{_where(verdict)}: {line([*verdict.job.prefix, *verdict.job.argv], trace)[:160]}"
     if verdict.state != judge.JUDGED:
-        yield f"  {verdict.state}: {redact.text(verdict.reason)}"
+        yield f"  {verdict.state}: {_shortened(redact.text(verdict.reason))}"
         return
     run = verdict.run
     assert run is not None
@@ -90,6 +92,11 @@ def _verdict(verdict: Verdict, answer: Answer) -> Iterator[str]:
     if verdict.doubts:
         yield "  not known before the run:"
         yield from (f"    {redact.text(trace.shown(doubt))}" for doubt in verdict.doubts)
+
+
+def _shortened(reason: str) -> str:
+    """Its beginning and its end: a framework names every option that it does not know."""
+    return reason if len(reason) <= _LONG else f"{reason[: _LONG // 2]} … {reason[-_LONG // 4 :]}"
 
 
 def _edits(verdict: Verdict, trace: Trace) -> Iterator[str]:

@@ -11,6 +11,15 @@ from typing import Any
 
 MOST = 64 << 20
 """Bytes of a notebook, its pictures included."""
+_NO_PYTHON = [
+    [name] for name in ("writefile", "file", "html", "HTML", "javascript", "js", "latex",
+                        "markdown", "svg", "SVG")
+]  # fmt: skip
+"""Magics of cells that run nothing."""
+_TIMED = re.compile(r"^%(?:time|timeit|prun)\s+(?:-\w+\s+\d*\s*)*")
+_SHELL = re.compile(r"^(?:[\w, ]+=\s*)?(?:!!?|%sx\s|%system\s|%%sx\s)")
+"""What hands the rest of a line to a shell, its output kept or not."""
+_RUN = re.compile(r"^%run\s+(?:-[a-zA-Z]\w*\s+)*")
 _NAME = re.compile(r"\{[^{}\s]*\}")
 _SET = re.compile(r"""os\.environ\[["'](\w+)["']\]\s*=\s*(["'][^"']*["'])\s*$""")
 
@@ -40,8 +49,12 @@ def _cell(cell: Any) -> Iterator[str]:
     head, _, rest = text.lstrip().partition("\n")
     if re.match(r"%%(bash|sh|script (bash|sh))\b", head):
         yield f"(\n{rest}\n)"
-    elif head.startswith("%%"):
+    elif re.match(r"%%python3?\b", head):
+        yield _python(rest)
+    elif head.startswith("%%") and head[2:].split(maxsplit=1)[:1] in _NO_PYTHON:
         yield f"# {head}"
+    elif head.startswith("%%"):  # %%time, %%capture: the cell runs as it is
+        yield from _lines(rest)
     else:
         yield from _lines(text)
 
@@ -49,13 +62,17 @@ def _cell(cell: Any) -> Iterator[str]:
 def _lines(text: str) -> Iterator[str]:
     python: list[str] = []
     for line in re.sub(r"\\\n", "\\\\\0", text).split("\n"):
-        bare = line.strip().replace("\0", "\n")
+        bare = _TIMED.sub("", line.strip().replace("\0", "\n"))
+        bare = _SHELL.sub("!", bare)
         told = re.match(r"[!%](.*)", bare, re.S)
         variable = _SET.match(bare)
         if variable:
             yield f"export {variable[1]}={variable[2]}"
         elif not told:
-            python.append(line.replace("\0", "\n"))
+            timed = _TIMED.match(line.strip())
+            python.append(bare if timed else line.replace("\0", "\n"))
+        elif bare.startswith("%run "):
+            yield f"( python {_named(_RUN.sub('', bare))}\n)"
         elif bare.startswith("%cd "):
             yield f"cd {told[1][3:].strip()}"
         elif found := re.match(r"%(?:set_)?env\s+(\w+)[= ](.*)", bare):
@@ -64,7 +81,11 @@ def _lines(text: str) -> Iterator[str]:
             yield f"( {_named(told[1].lstrip('!'))}\n)"
     code = "\n".join(python).strip()
     if code:
-        yield f"python - <<'THE CELL ENDS HERE'\n{code}\nTHE CELL ENDS HERE"
+        yield _python(code)
+
+
+def _python(code: str) -> str:
+    return f"python - <<'THE CELL ENDS HERE'\n{code}\nTHE CELL ENDS HERE"
 
 
 def _named(text: str) -> str:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from vlmguard.check.shell import arith, patterns
-from vlmguard.check.shell.braces import MOST, braces
+from vlmguard.check.shell.braces import MOST, OPEN, braces
 from vlmguard.check.shell.state import LONGEST, Array, State, Trace, known, marks, scheduled
 from vlmguard.check.shell.strings import (
     keys,
@@ -144,7 +144,8 @@ class Expander:
             yield text
             return
         pattern = "".join(files.escape(piece) if quoted else piece for piece, quoted in field)
-        if len(re.findall(r"\*", bare)) > 4 or state.path(pattern).startswith(("/proc", "/sys")):
+        wide = bare.count("*") > 4 or bare.count("[") > OPEN
+        if wide or state.path(pattern).startswith(("/proc", "/sys")):
             yield text
             return
         found = itertools.islice(files.iglob(pattern, root_dir=state.folder), MOST)
