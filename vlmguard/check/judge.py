@@ -13,7 +13,7 @@ from vlmguard.check.deep import client
 from vlmguard.check.facts import Draft
 from vlmguard.check.framework import CannotTell, Edit, Framework
 from vlmguard.check.launcher import Job
-from vlmguard.check.reading import model, places, rows, sources
+from vlmguard.check.reading import model, paths, places, rows, sources
 from vlmguard.check.reading.fields import Values, Wrong
 from vlmguard.check.reading.files import Files, Unreadable
 from vlmguard.check.shell.state import Trace, known
@@ -24,6 +24,7 @@ from vlmguard.core.errors import SettingsError
 from vlmguard.core.facts import Run
 from vlmguard.core.findings import Finding
 
+_MODELS = ("model", "model_name_or_path", "model_id")
 JUDGED, WRONG, CANNOT, NOTHING = "judged", "wrong", "cannot tell", "does not train"
 
 
@@ -128,6 +129,7 @@ def _judged(
     draft.doubts += _unknown(values, trace)
     draft.unread += [f"the model {name}: no such folder here" for name in _absent(values, files)]
     draft.unread += [f"{name}: there is no such data file" for name in draft.rows.missing]
+    draft.unread += paths.absent(values.given, files, (*_MODELS, *draft.rows.missing))
     draft.doubts += places.assumed(bare, files)
     draft.router_loss = draft.router_loss or loss.of_routers(values, _config(values, files, bare))
     run = facts.run(draft)
@@ -238,7 +240,7 @@ def _switched(found: Sequence[Finding], used: settings.Settings, off: bool) -> l
 
 def _absent(values: Values, files: Files) -> list[str]:
     """Local folders of models that are not here."""
-    named = [values.get(name) for name in ("model", "model_name_or_path", "model_id")]
+    named = [values.get(name) for name in _MODELS]
     return [name for name in dict.fromkeys(named) if isinstance(name, str)
             and model.local(name) and not files.there(name)]  # fmt: skip
 
