@@ -296,6 +296,16 @@ def test_what_a_rank_and_its_rows_replaced_is_told_too(ask, monkeypatch):
     assert "not shown by this: memory, NCCL and topology" in said
 
 
+@pytest.mark.parametrize("words", [(), ("--end", "crash")])
+def test_what_was_not_looked_at_comes_last_and_flags_only_where_something_is_wrong(ask, words):
+    told = Told(Call(("x",), {}, "/", 3, "x.sh"), ("x",), ask(*words), typed="x --flag false")
+    said = text([told], ["my_wrapper.sh", "line 9"])
+    assert said.endswith("\nnot looked at: my_wrapper.sh, line 9")
+    wrong = told.answer["off"]["kind"] != "right"
+    assert ("by flags of the command: x --flag false" in said) is wrong
+    assert "not looked at" not in text([told])
+
+
 def test_data_that_is_not_here_is_told_beside_what_is(ask):
     answer = ask(why_no_data="x/y is not on this disk")
     assert "left out: x/y is not on this disk" in answer["notes"]

@@ -12,6 +12,7 @@ from vlmguard import __version__
 from vlmguard.check import judge, redact
 from vlmguard.check.answer import Answer
 from vlmguard.check.judge import Verdict
+from vlmguard.check.script import Reading
 from vlmguard.check.shell.state import Call, Trace, scheduled
 from vlmguard.core.annotations import annotation
 
@@ -144,16 +145,20 @@ def _looked(answer: Answer) -> str:
         looked[verdict.state].append(verdict.job.target)
     seen = looked[judge.JUDGED] + looked[judge.WRONG] + looked[judge.NOTHING]
     unread = [what for verdict in answer.verdicts for what in verdict.unread]
-    reading = answer.reading
-    calls = [_program(call) for call in (*reading.unseen, *reading.skipped)]
-    parts = [f"line {remark.line}" for remark in reading.refused]
-    others = [*looked[judge.CANNOT], *unread, *dict.fromkeys([*parts, *calls])]
-    trace = reading.trace
-    shown = [redact.text(trace.shown(word)) for word in (", ".join(seen[:6]), _several(others))]
+    others = [*looked[judge.CANNOT], *unread, *unseen(answer.reading)]
+    trace = answer.reading.trace
+    shown = [redact.text(trace.shown(word)) for word in (", ".join(seen[:6]), several(others))]
     return f"looked at: {shown[0] or 'nothing'}; not looked at: {shown[1] or 'nothing'}"
 
 
-def _several(words: Sequence[str], most: int = 6) -> str:
+def unseen(reading: Reading) -> list[str]:
+    """What of a script was not looked at: lines that are not understood, programs."""
+    calls = [_program(call) for call in (*reading.unseen, *reading.skipped)]
+    parts = [f"line {remark.line}" for remark in reading.refused]
+    return list(dict.fromkeys([*parts, *calls]))
+
+
+def several(words: Sequence[str], most: int = 6) -> str:
     more = f" and {len(words) - most} more" if len(words) > most else ""
     return ", ".join(words[:most]) + more
 

@@ -40,6 +40,7 @@ def main(words: Sequence[str] | None = None) -> int:
     except OSError as error:
         passed.unreadable("rehearse", error)
     try:
+        from vlmguard.check.show import unseen
         from vlmguard.rehearse import jobs, show
     except ModuleNotFoundError as error:
         passed.fail("rehearse", f"{error.name} is not installed here; a rehearsal runs the "
@@ -56,7 +57,7 @@ def main(words: Sequence[str] | None = None) -> int:
         lines = show.github(told)
         print(lines) if lines else None
     else:
-        print(show.text(told) if told else jobs.nothing(reading))
+        print(show.text(told, unseen(reading)) if told else jobs.nothing(reading))
     return code
 
 

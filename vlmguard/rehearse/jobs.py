@@ -13,6 +13,7 @@ from vlmguard.check import launcher, options
 from vlmguard.check.judge import Verdict
 from vlmguard.check.reading.files import Files
 from vlmguard.check.script import Reading
+from vlmguard.check.show import mended
 from vlmguard.rehearse import client
 from vlmguard.rehearse.prepare import Prepared, Refused, prepare
 from vlmguard.rehearse.request import Request
@@ -32,6 +33,7 @@ def rehearse(
         for number, job in enumerate(reading.jobs):
             scratch = folder / str(number)
             scratch.mkdir()
+            typed = ""
             try:
                 prepared = prepare(job, files, reading.trace, scratch, world, thorough)
                 _consent(prepared, yes)
@@ -40,12 +42,14 @@ def rehearse(
                     workers[adapter] = stack.enter_context(client.Worker(adapter, folder))
                 answer = workers[adapter].ask(as_set(prepared.request, job), Live(quiet))
                 answer = with_check(answer, prepared.verdict)
+                if prepared.verdict.edits:
+                    typed = mended(prepared.verdict, reading.trace)
             except Refused as refused:
                 answer = _refusal(refused)
             except client.Ended as ended:
                 answer = {"verdict": "cannot tell", "exit": 2, "why": str(ended)}
             words = (*job.prefix, *job.argv)
-            told.append(Told(job.call, words, answer, reading.trace))
+            told.append(Told(job.call, words, answer, reading.trace, typed))
     codes = [one.code for one in told]
     unclear = bool(reading.refused) or any(launcher.suspicious(call) for call in reading.unseen)
     unclear = unclear or (not told and bool(reading.unseen))

@@ -10,7 +10,7 @@ from typing import Any
 from vlmguard import __version__
 from vlmguard.check import redact
 from vlmguard.check.shell.state import Call, Trace
-from vlmguard.check.show import line
+from vlmguard.check.show import line, several
 from vlmguard.core.annotations import annotation
 from vlmguard.rehearse.rows import LOADER
 from vlmguard.rehearse.verdict import AS_SHOWN, share
@@ -26,12 +26,14 @@ class Told:
 
     Attributes:
         answer: as `run.rehearse` gives it.
+        typed: the whole command with the flags that `check` would change; "" without any.
     """
 
     call: Call
     words: tuple[str, ...]
     answer: Mapping[str, Any]
     trace: Trace = field(default_factory=Trace)
+    typed: str = ""
 
     @property
     def code(self) -> int:
@@ -46,9 +48,15 @@ class Told:
         return f"{self.call.source}:{self.call.line}" if self.call.line else self.call.source
 
 
-def text(told: Sequence[Told]) -> str:
-    """For a terminal."""
-    return "\n".join(part for one in told for part in _command(one))
+def text(told: Sequence[Told], unseen: Sequence[str] = ()) -> str:
+    """For a terminal.
+
+    unseen: what of the script nobody looked at.
+    """
+    lines = [part for one in told for part in _command(one)]
+    if unseen:
+        lines.append(f"not looked at: {redact.text(several(unseen))}")
+    return "\n".join(lines)
 
 
 def _command(told: Told) -> Iterator[str]:
@@ -62,6 +70,8 @@ def _command(told: Told) -> Iterator[str]:
         return
     if answer["verdict"] == "cannot tell" and answer.get("why") != answer["off"]["why"]:
         yield f"    {redact.text(answer['why'])}"
+    if told.typed and answer["off"]["kind"] not in ("right", "cannot tell"):
+        yield f"    by flags of the command: {told.typed}"
     for what in answer.get("left_out", ()):
         yield f"    limits this answer: {redact.text(what)}"
     yield from _side("guard off", answer["off"])
@@ -141,7 +151,13 @@ def _around(answer: Mapping[str, Any]) -> Iterator[str]:
 def as_json(name: str, told: Sequence[Told], code: int) -> str:
     """For another program."""
     jobs = [
-        {"source": one.call.source, "line": one.call.line, "command": one.command, **_clean(one)}
+        {
+            "source": one.call.source,
+            "line": one.call.line,
+            "command": one.command,
+            "typed": one.typed,
+            **_clean(one),
+        }
         for one in told
     ]
     return json.dumps(
