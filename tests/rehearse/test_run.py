@@ -283,6 +283,19 @@ def test_a_class_that_cannot_be_built_small(ask, monkeypatch):
     assert "m: its class could not be built small: ValueError" in answer["why"]
 
 
+def test_an_import_that_fails_is_told_with_its_first_cause(ask, monkeypatch):
+    fake = __import__("fake.rehearse", fromlist=["x"])
+
+    def broken(source, out):
+        try:
+            raise OSError("libcudart.so.12: cannot open")
+        except OSError as error:
+            raise ModuleNotFoundError("could not import module 'Model'") from error
+
+    monkeypatch.setattr(fake, "make", broken)
+    assert "built small: OSError: libcudart.so.12: cannot open" in ask()["why"]
+
+
 def test_what_a_rank_and_its_rows_replaced_is_told_too(ask, monkeypatch):
     fake = __import__("fake.rehearse", fromlist=["x"])
     act = fake.act

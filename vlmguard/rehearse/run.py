@@ -7,6 +7,7 @@ import importlib
 import os
 import re
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -236,13 +237,30 @@ def _sample(request: Request, place: Path) -> tuple[rows.Sample, list[str]]:
     return sample, notes
 
 
+def first_cause(error: BaseException) -> BaseException:
+    """What an exception came from in the beginning."""
+    seen = {id(error)}
+    while (cause := error.__cause__ or error.__context__) is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        error = cause
+    return error
+
+
+def _imported(make: Callable[..., Any], given: Sequence[Any]) -> Any:
+    """What ``make`` gives. An import that fails in it is told with its first cause."""
+    try:
+        return make(*given)
+    except ImportError as error:
+        raise first_cause(error) from None
+
+
 def _tiny(hooks: Any, request: Request, place: Path) -> dict[str, Any] | str:
     """The tiny checkpoint, or why there is none."""
     out = place / "model" / (request.name or "model")
     begun = time.monotonic()
     named = any(_LAYER.search(word) for word in request.argv)
     given = (Path(request.model), out, *([ALL_LAYERS] if named else []))
-    result = ranks(lambda _: hooks.make(*given), 1, "none", request.limit)
+    result = ranks(lambda _: _imported(hooks.make, given), 1, "none", request.limit)
     if result.verdict != "ok":
         cause = result.cause
         told = f"{cause.error}: {' '.join((cause.message or '').split())[:300]}" if cause else ""

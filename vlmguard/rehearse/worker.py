@@ -40,7 +40,7 @@ def main(adapter: str) -> int:
         framework.of(adapter).load()
     except Exception as error:
         traceback.print_exc()
-        first = _first(error)
+        first = run.first_cause(error)
         print(f"its imports fail: {type(first).__name__}: {first}", file=sys.stderr)
         return 1
     gc.collect()
@@ -55,15 +55,6 @@ def main(adapter: str) -> int:
             answer = {"verdict": "cannot tell", "exit": 2, "why": why}
         tell("answer", {"answer": answer})
     return 0
-
-
-def _first(error: BaseException) -> BaseException:
-    """What an exception came from in the beginning."""
-    seen = {id(error)}
-    while (cause := error.__cause__ or error.__context__) is not None and id(cause) not in seen:
-        seen.add(id(cause))
-        error = cause
-    return error
 
 
 if __name__ == "__main__":
