@@ -44,7 +44,6 @@ class Rehearsal:
     sample: Sample
     act: Callable[[Scene], dict[str, Any]]
     tell: Tell
-    media_seen: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
     rss: int = 0
     fixes: dict[str, str] = field(default_factory=dict)
