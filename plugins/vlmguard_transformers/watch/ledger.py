@@ -56,8 +56,8 @@ def _leave(state: RunState) -> None:
     if not off and not state.kept.get(_LEFT) and report.rank() == 0 and guard.greets(state):
         state.kept[_LEFT] = True
         report.line(
-            "ledger: not read: torch.compile has the model or a part of it, and hooks would "
-            "compile it again"
+            "ledger: cannot tell whether the first steps balance: torch.compile has the model or a "
+            "part of it, and hooks would have it compiled again"
         )
 
 
