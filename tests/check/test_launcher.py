@@ -168,13 +168,21 @@ MAGICS = {
     "%sx swift sft --model x": "swift sft",
     "%system swift sft --model x": "swift sft",
     "%time !swift sft --model x": "swift sft",
+    "%run -m swift.cli.sft --model x": "-m swift.cli.sft",
+    "%%time\n%%bash\nswift sft --model x": "swift sft",
+    "%%system\nswift sft --model x": "swift sft",
+    "%%script --bg /bin/bash\nswift sft --model x": "swift sft",
+    "d['o'] = !swift sft --model x": "swift sft",
 }
 UNSEEN = (
     "%run nowhere.py --a 1", "%run -i nowhere.py", "%time trainer.train()",
     "%%time\ntrainer.train()", "%%python\nSFTTrainer(m).train()",
     "from accelerate import notebook_launcher\nnotebook_launcher(run, num_processes=2)",
 )  # fmt: skip
-NOTHING = ("%%html\n!swift sft", "%%writefile x.py\nt.train()", "%matplotlib inline", "%time f()",
+NOTHING = (
+    "%%script false --no-raise-error\n!swift sft --model x", "%%skip\nSFTTrainer(m).train()",
+    "%%time\n%%writefile t.py\nt.train()", "if (a\n    != b):\n    pass",
+    "%%html\n!swift sft", "%%writefile x.py\nt.train()", "%matplotlib inline", "%time f()",
            "a != b", "x = 1  # !swift sft")  # fmt: skip
 
 

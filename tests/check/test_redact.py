@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 import pytest
 
 from vlmguard.check import redact
+from vlmguard.cli import check
 
 LONG = "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
 HEX = "0123456789abcdef0123456789abcdef01234567"
@@ -71,6 +73,19 @@ def test_a_place_is_enough(line, shown):
 def test_what_is_no_secret_stays_readable(line):
     assert redact.text(line) == line
     assert redact.words(line.split()) == line.split()
+
+
+@pytest.mark.parametrize("form", ["text", "json", "github", "sarif"])
+@pytest.mark.parametrize(
+    "command",
+    [f"curl https://me:{'s3cr3t' * 8}@host/x", "mylauncher train --password s3cr3t-value",
+     "swift sft --model x --my_token s3cr3tAAAA"],
+)  # fmt: skip
+def test_no_format_shows_a_secret(command, form, tmp_path, capsys):
+    (tmp_path / "x.sh").write_text(command + "\n")
+    with contextlib.suppress(SystemExit):
+        check.main(["--format", form, str(tmp_path / "x.sh")])
+    assert "s3cr3t" not in capsys.readouterr().out
 
 
 def test_thousands_of_words_take_seconds_and_a_password_is_known_by_what_is_far_before_it():

@@ -114,7 +114,9 @@ def _judged(
     values, bare, rest = parsed.values, parsed.job, parsed.rest
     clear = [word for word in rest if known(word)]
     if clear:
-        raise Wrong(owner.refused(clear, values.fields) + owner.hint(clear, values.fields))
+        raise Wrong(
+            owner.refused(redact.words(clear), values.fields) + owner.hint(clear, values.fields)
+        )
     used = options.settings_of(parsed.mine, job.call.folder, bare.env)
     settings.check_environment(bare.env)
     settings.check_codes(used, registry.get().rules)

@@ -83,8 +83,8 @@ def _pair(found: re.Match[str]) -> str:
     return f"{found[1]}{found[2]}{BLACK}" if secret(name) else found[0]
 
 
-NEAR = 200
-"""Words between a program and its password."""
+NEAR = 100
+"""Words at a command's beginning, and before a word, that tell whether it is a password."""
 
 
 def words(values: Iterable[str]) -> list[str]:
@@ -102,7 +102,8 @@ def words(values: Iterable[str]) -> list[str]:
             shown.append(f"{name}={BLACK}")
             continue
         hide = (value.startswith("--") and secret(value)) or value in _GIVEN
-        shown.append(_behind(shown[-NEAR:], value) or text(value))
+        near = shown if len(shown) < 2 * NEAR else [*shown[:NEAR], *shown[-NEAR:]]
+        shown.append(_behind(near, value) or text(value))
     return shown
 
 

@@ -164,8 +164,8 @@ def several(words: Sequence[str], most: int = 6) -> str:
 
 
 def _program(call: Call) -> str:
-    return " ".join(call.words[:2])[:40] if len(call.words) > 1 and call.words[1][:1] not in (
-        "-", "/") else os.path.basename(call.words[0])  # fmt: skip
+    alone = len(call.words) < 2 or call.words[1][:1] in ("-", "/")
+    return os.path.basename(call.words[0]) if alone else " ".join(redact.words(call.words[:2]))[:40]
 
 
 def _short(call: Call, trace: Trace) -> str:
@@ -274,7 +274,7 @@ def _results(answers: Iterable[Answer]) -> Iterator[tuple[str, str, str, str, in
                 yield "cannot-tell", "warning", f"not looked at: {redact.text(what)}", *place
         for call, hides in zip(answer.reading.unseen, answer.hidden, strict=True):
             if hides:
-                told = f"not seen inside: {redact.text(trace.shown(' '.join(call.words)))}"
+                told = f"not seen inside: {line(call.words, trace)}"
                 yield "cannot-tell", "warning", told, call.source, max(call.line, 1)
         for remark in answer.reading.refused:
             told = f"not understood: {redact.text(trace.shown(remark.text))}"

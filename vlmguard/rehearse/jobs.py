@@ -13,7 +13,7 @@ from vlmguard.check import launcher, options
 from vlmguard.check.judge import Verdict
 from vlmguard.check.reading.files import Files
 from vlmguard.check.script import Reading
-from vlmguard.check.show import mended
+from vlmguard.check.show import line, mended
 from vlmguard.rehearse import client
 from vlmguard.rehearse.prepare import Prepared, Refused, prepare
 from vlmguard.rehearse.request import Request
@@ -79,7 +79,7 @@ def _refusal(refused: Refused) -> dict[str, Any]:
 
 def nothing(reading: Reading) -> str:
     """What is said of a script without a training command."""
-    hidden = [" ".join(call.words)[:80] for call in reading.unseen]
+    hidden = [line(call.words, reading.trace)[:80] for call in reading.unseen]
     if reading.refused:
         return f"not understood: {reading.refused[0].text}"
     return "no training command" + (f"; not seen inside: {hidden[0]}" if hidden else "")

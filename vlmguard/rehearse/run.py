@@ -238,9 +238,10 @@ def _sample(request: Request, place: Path) -> tuple[rows.Sample, list[str]]:
 
 
 def first_cause(error: BaseException) -> BaseException:
-    """What an exception came from in the beginning."""
+    """What an exception was raised from in the beginning. What else was handled at the time, as
+    another import that was tried before, is no cause."""
     seen = {id(error)}
-    while (cause := error.__cause__ or error.__context__) is not None and id(cause) not in seen:
+    while (cause := error.__cause__) is not None and id(cause) not in seen:
         seen.add(id(cause))
         error = cause
     return error

@@ -70,7 +70,8 @@ def _command(told: Told) -> Iterator[str]:
         return
     if answer["verdict"] == "cannot tell" and answer.get("why") != answer["off"]["why"]:
         yield f"    {redact.text(answer['why'])}"
-    if told.typed and answer["off"]["kind"] not in ("right", "cannot tell"):
+    wrong = answer["off"]["kind"] not in ("right", "cannot tell")
+    if told.typed and wrong and (answer.get("mended") or not answer["on"]):
         yield f"    by flags of the command: {told.typed}"
     for what in answer.get("left_out", ()):
         yield f"    limits this answer: {redact.text(what)}"

@@ -30,7 +30,13 @@ class Files:
         return os.path.normpath(os.path.join(self.folder, os.path.expanduser(name)))
 
     def there(self, name: str) -> bool:
-        return known(name) and (self.path(name) in self.made or os.path.exists(self.path(name)))
+        """Whether there is such a file or folder, or the script would have made one."""
+        if not known(name):
+            return False
+        path = self.path(name)
+        return os.path.exists(path) or any(
+            made == path or made.startswith(path + "/") for made in self.made
+        )
 
     def text(self, name: str) -> str:
         """A file's text. Raises `Unreadable`."""

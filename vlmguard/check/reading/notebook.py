@@ -11,15 +11,13 @@ from typing import Any
 
 MOST = 64 << 20
 """Bytes of a notebook, its pictures included."""
-_NO_PYTHON = [
-    [name] for name in ("writefile", "file", "html", "HTML", "javascript", "js", "latex",
-                        "markdown", "svg", "SVG")
-]  # fmt: skip
-"""Magics of cells that run nothing."""
+_BASH = re.compile(
+    r"%%(bash|sh|sx|system|!)(\s|$)|%%script\s+(-\S+\s+)*(/\S*/)?(env\s+)?(ba)?sh(\s|$)"
+)
 _TIMED = re.compile(r"^%(?:time|timeit|prun)\s+(?:-\w+\s+\d*\s*)*")
-_SHELL = re.compile(r"^(?:[\w, ]+=\s*)?(?:!!?|%sx\s|%system\s|%%sx\s)")
+_SHELL = re.compile(r"^(?:[\w, .\[\]'\"]+=\s*)?(?:!!?(?!=)|%sx\s|%system\s)")
 """What hands the rest of a line to a shell, its output kept or not."""
-_RUN = re.compile(r"^%run\s+(?:-[a-zA-Z]\w*\s+)*")
+_RUN = re.compile(r"^%run\s+(?:-(?!m\b)[a-zA-Z]\w*\s+)*")
 _NAME = re.compile(r"\{[^{}\s]*\}")
 _SET = re.compile(r"""os\.environ\[["'](\w+)["']\]\s*=\s*(["'][^"']*["'])\s*$""")
 
@@ -47,14 +45,14 @@ def _cell(cell: Any) -> Iterator[str]:
     source = cell["source"]
     text = source if isinstance(source, str) else "".join(source)
     head, _, rest = text.lstrip().partition("\n")
-    if re.match(r"%%(bash|sh|script (bash|sh))\b", head):
+    if _BASH.match(head):
         yield f"(\n{rest}\n)"
     elif re.match(r"%%python3?\b", head):
         yield _python(rest)
-    elif head.startswith("%%") and head[2:].split(maxsplit=1)[:1] in _NO_PYTHON:
+    elif re.match(r"%%(time|timeit|capture|prun|memit)\b", head):  # the cell runs as it is
+        yield from _cell({**cell, "source": rest})
+    elif head.startswith("%%"):
         yield f"# {head}"
-    elif head.startswith("%%"):  # %%time, %%capture: the cell runs as it is
-        yield from _lines(rest)
     else:
         yield from _lines(text)
 
@@ -64,7 +62,7 @@ def _lines(text: str) -> Iterator[str]:
     for line in re.sub(r"\\\n", "\\\\\0", text).split("\n"):
         bare = _TIMED.sub("", line.strip().replace("\0", "\n"))
         bare = _SHELL.sub("!", bare)
-        told = re.match(r"[!%](.*)", bare, re.S)
+        told = re.match(r"[!%](?!=)(.*)", bare, re.S)
         variable = _SET.match(bare)
         if variable:
             yield f"export {variable[1]}={variable[2]}"

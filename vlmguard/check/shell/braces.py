@@ -8,8 +8,8 @@ from vlmguard.check.shell.tree import NotUnderstood, Part, Text, Word
 
 MOST = 10_000
 """Words that one may become."""
-OPEN = 100
-"""Braces that one word may open."""
+OPEN, LONGEST = 100, 20_000
+"""Braces that one word may open, and its characters then."""
 
 
 def braces(word: Word) -> list[Word]:
@@ -22,8 +22,8 @@ def braces(word: Word) -> list[Word]:
             atoms.extend(Text(c) for c in part.value)
         else:
             atoms.append(part)
-    if sum(_bare(atom, "{") for atom in atoms) > OPEN:
-        raise NotUnderstood(f"more than {OPEN} braces in one word")
+    if len(atoms) > LONGEST or sum(_bare(atom, "{") for atom in atoms) > OPEN:
+        raise NotUnderstood(f"more than {OPEN} braces in one word, or a long one with braces")
     made = [Word(_glued(one)) for one in _braces(atoms)]
     return made
 
