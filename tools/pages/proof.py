@@ -60,8 +60,8 @@ TESTED = """
 
 On 2026-11-30 `make test` took 51 minutes on 2 cores, in a clean clone without environments: 7,544
 fast tests, and 1,148 in real frameworks, all passed. In 69 of them a run must be right with
-vlmguard: 40 of ColossalAI, 4 of its older releases and 2 of its example, 10 of ms-swift, 4 of FlagEmbedding,
-3 of plain loops, 3 of the self-test, 2 of TRL and LLaMA-Factory, and 1 of the zoo.
+vlmguard: 40 of ColossalAI, 4 of its older releases and 2 of its example, 10 of ms-swift, 4 of
+FlagEmbedding, 3 of plain loops, 3 of the self-test, 2 of TRL and LLaMA-Factory, and 1 of the zoo.
 Each `make test` draws only some of these cases.
 """
 
