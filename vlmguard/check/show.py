@@ -153,7 +153,8 @@ def _looked(answer: Answer) -> str:
 
 def unseen(reading: Reading) -> list[str]:
     """What of a script was not looked at: lines that are not understood, programs."""
-    calls = [_program(call) for call in (*reading.unseen, *reading.skipped)]
+    every = (*reading.unseen, *reading.skipped)
+    calls = [reading.trace.shown(_program(call)) for call in every]
     parts = [f"line {remark.line}" for remark in reading.refused]
     return list(dict.fromkeys([*parts, *calls]))
 

@@ -57,11 +57,7 @@ def main(words: Sequence[str] | None = None) -> int:
         lines = show.github(told)
         print(lines) if lines else None
     else:
-        print(
-            show.text(told, [reading.trace.shown(each) for each in unseen(reading)])
-            if told
-            else jobs.nothing(reading)
-        )
+        print(show.text(told, unseen(reading)) if told else jobs.nothing(reading))
     return code
 
 

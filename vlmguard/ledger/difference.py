@@ -108,16 +108,17 @@ _STRATEGY = (
     "report it there"
 )
 _TWICE = (
-    "usually a module that runs twice, or reentrant checkpointing: gradient_checkpointing_kwargs="
-    '{"use_reentrant": False}'
+    "usually a module that runs twice under gradient checkpointing: use the other variant "
+    "(`use_reentrant`); `vlmguard compat` says which"
 )
 _STALE = "usually no backward of this step replaced it: clear gradients in each step (set_to_none)"
 ADVICE = {
-    "own": "call the wrapped model, not the one inside; no no_sync() for the last micro-batch",
+    "own": "call the wrapped model, not the one inside; do not run the last micro-batch under "
+    "no_sync()",
     "ranks": "look for what one rank alone does to its gradients: a hook, clipping by its own norm",
     "missing": "usually its forward went past the wrapper, or its gradient came too late",
     "twice": _TWICE,
-    "earlier": f"{_STALE}; under ZeRO-3 give rows without images a blank one",
+    "earlier": f"{_STALE}; under ZeRO-3 give rows without an image a blank image",
     "earlier too": _STALE,
     "first": _TWICE,
     "later": _TWICE,

@@ -18,7 +18,7 @@ _ONCE = (
     "divide the loss scale out once: scaler.unscale_(optimizer), then clip, then scaler.step; or "
     "update DeepSpeed and the trainer"
 )
-SIGN = "look for a minus between backward and step (a reversed gradient, a norm that was negative)"
+SIGN = "look for code that changes the sign of gradients between backward and step"
 _MEAN = "DDP, ZeRO and FSDP average over ranks already: take out your own all_reduce or division"
 
 

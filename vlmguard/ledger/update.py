@@ -126,8 +126,8 @@ class _Judged:
             return "no gradient was seen where weights were sampled"
         held = [self.rows[n] for n in graded if n in self.trained]
         lr = self.read[0]["lr"]
-        at_rest = any(row.moved for row in held) or all(_number(lr, r.group) == 0 for r in held)
-        if self.read[0]["family"] or not held or at_rest:
+        explained = any(row.moved for row in held) or all(_number(lr, r.group) == 0 for r in held)
+        if self.read[0]["family"] or not held or explained:
             return ""
         return "no weight moved; this optimizer's steps are unknown"
 

@@ -14,7 +14,7 @@ MOST = 64 << 20
 _BASH = re.compile(
     r"%%(bash|sh|sx|system|!)(\s|$)|%%script\s+(-\S+\s+)*(/\S*/)?(env\s+)?(ba)?sh(\s|$)"
 )
-_TIMED = re.compile(r"^%(?:time|timeit|prun)\s+(?:-\w+\s+\d*\s*)*")
+_TIMED = re.compile(r"^(\s*)%(?:time|timeit|prun)\s+(?:-\w+\s+\d*\s*)*")
 _SHELL = re.compile(r"^(?:[\w, .\[\]'\"]+=\s*)?(?:!!?(?!=)|%sx\s|%system\s)")
 """What hands the rest of a line to a shell, its output kept or not."""
 _RUN = re.compile(r"^%run\s+(?:-(?!m\b)[a-zA-Z]\w*\s+)*")
@@ -60,15 +60,14 @@ def _cell(cell: Any) -> Iterator[str]:
 def _lines(text: str) -> Iterator[str]:
     python: list[str] = []
     for line in re.sub(r"\\\n", "\\\\\0", text).split("\n"):
-        bare = _TIMED.sub("", line.strip().replace("\0", "\n"))
-        bare = _SHELL.sub("!", bare)
+        line = _TIMED.sub(r"\1", line.replace("\0", "\n"))
+        bare = _SHELL.sub("!", line.strip())
         told = re.match(r"[!%](?!=)(.*)", bare, re.S)
         variable = _SET.match(bare)
         if variable:
             yield f"export {variable[1]}={variable[2]}"
         elif not told:
-            timed = _TIMED.match(line.strip())
-            python.append(bare if timed else line.replace("\0", "\n"))
+            python.append(line)
         elif bare.startswith("%run "):
             yield f"( python {_named(_RUN.sub('', bare))}\n)"
         elif bare.startswith("%cd "):

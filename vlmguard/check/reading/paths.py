@@ -27,7 +27,7 @@ _TEXT = _word(
     "pattern", "comment", "tags?",
 )  # fmt: skip
 """Words of flags whose value is no path, even if it begins like one."""
-_WEIGHTS = _word("adapters?", "adapter", "models?", "checkpoint", "resume", "lora")
+_WEIGHTS = _word("adapters?", "models?", "checkpoint", "resume", "lora")
 _LOCAL = re.compile(r"(?:\.{1,2}|~)?/")
 _FILE = re.compile(r"\.(?:py|jsonl?|jinja2?|ya?ml|csv|tsv|parquet|txt)$")
 _NAME = re.compile(r"[\w./~@+-]+")
@@ -54,7 +54,7 @@ def absent(given: Mapping[str, Any], files: Files, told: Collection[str]) -> lis
 
 
 def _places(name: str, value: Any, files: Files) -> Iterator[str]:
-    """Each path of a value, one that is here as it is."""
+    """Each path of a value; none of a value that is here as it stands."""
     for each in value if isinstance(value, (list, tuple)) else [value]:
         if not isinstance(each, str) or not known(each) or files.there(each):
             continue
