@@ -9,6 +9,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from tests.ledger.sums import Net, batch, pages, said, verdicts
+from vlmguard_torch.ledger import watcher
 from vlmguard_torch.ledger.reach import Reach
 from vlmguard_torch.ledger.reduce import Reduce
 
@@ -210,3 +211,30 @@ def test_all_hooks_are_off_afterwards():
     assert len(found) == 3
     assert not any(p._backward_hooks or p._post_accumulate_grad_hooks for p in model.parameters())
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+
+
+@pytest.fixture
+def one_rank():
+    store = torch.distributed.HashStore()
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    yield
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("original", [True, False])
+def test_fsdp1_cannot_be_told_and_makes_no_fault(one_rank, monkeypatch, original):
+    from torch.distributed import fsdp
+
+    def flat():
+        return fsdp.FullyShardedDataParallel(
+            Net(), device_id=torch.device("cpu"), use_orig_params=original
+        )
+
+    monkeypatch.setattr(watcher, "contain", lambda what, call, *args: call(*args))
+    readers = [Reduce, Reach]
+    *_, found = pages(
+        lambda model, optimizer, _: step(model, optimizer, model(batch(model))),
+        net=flat, readers=readers,
+    )  # fmt: skip
+    why = "FSDP1 keeps parameters in flat tensors"
+    assert [page["unread"] for page in found] == [{"reduce": why, "reach": why}] * 3

@@ -2,6 +2,9 @@
 
     python -m tools.ledger.campaign [--what injections|healthy] [--only WORD] [--until 20:45]
 
+LEDGER_PACKAGES is a folder with galore-torch and bitsandbytes (`pip install --no-deps --target`).
+They are too large for the environments of the tests; without them their variants are left out.
+
 Resumable: a record a run in docs/data/ledger.jsonl; one of other sources is made again.
 """
 
@@ -47,6 +50,7 @@ class Bench:
         if found is None or found.process.poll() is not None:
             around = ordinary.variables("trl", "on" if mode == "guard" else "off", self.folder)
             around |= {"VLMGUARD_RULES": RULES, "VLMGUARD_LEDGER": "1"} if mode == "guard" else {}
+            around["PYTHONPATH"] += os.pathsep + os.environ.get("LEDGER_PACKAGES", "")
             around["LEDGER"], log = mode, self.folder / f"{mode}.log"
             found = self.workers[mode] = Worker("trl", WORKER, around, log)
         return found

@@ -86,6 +86,19 @@ def fsdp2(run: Run, kind: str) -> None:
         run.prepared.append(lora)
 
 
+@variant(world=2, kind=("flat", "original", "mixed", "accumulated"))
+def fsdp1(run: Run, kind: str) -> None:
+    """FullyShardedDataParallel: flat parameters, or views of them as parameters."""
+    from tools.ledger import strategies
+
+    run.strategy = "fsdp1"
+    run.config = {"use_orig_params": kind != "flat"}
+    if kind == "mixed":
+        run.config["mixed_precision"] = strategies.bf16_reduced_in_fp32()
+    if kind == "accumulated":
+        run.accumulation = 2
+
+
 @variant(world=2, kind=("bf16", "fp16", "powersgd", "batched powersgd", "allreduce"))
 def comm_hook(run: Run, kind: str) -> None:
     from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook

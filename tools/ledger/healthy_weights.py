@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Any
 
 import torch
@@ -146,6 +147,18 @@ def trainer(run: Run, kind: str, accumulation: int) -> None:
         "warmup_steps": 1,
         "bf16": accumulation > 1,
     }
+
+
+if importlib.util.find_spec("galore_torch") and importlib.util.find_spec("bitsandbytes"):
+
+    @variant(kind=("galore_adamw", "galore_adafactor", "galore_adamw_layerwise",
+                   "adamw_bnb_8bit", "paged_adamw_32bit"))  # fmt: skip
+    def packaged(run: Run, kind: str) -> None:
+        """Optimizers of galore-torch and bitsandbytes; the layerwise one steps in backward."""
+        run.program, run.steps, run.options["optim"] = "trainer", 8, kind
+        if kind.startswith("galore"):
+            run.options["optim_args"] = "rank=4, update_proj_gap=3"
+            run.options["optim_target_modules"] = ["attn", "mlp"]
 
 
 @variant(world=2, noise=(True, False))

@@ -89,6 +89,29 @@ def shard(model: Any, **options: Any) -> Any:
     return fully_shard(model, mesh=mesh, **options)
 
 
+def flat(model: Any, **options: Any) -> Any:
+    """FSDP1, layer by layer; before the optimizer is made."""
+    import functools
+
+    from torch.distributed import fsdp
+
+    names = fixture.fsdp2(model)["transformer_layer_cls_to_wrap"]
+    layers = {type(module) for module in model.modules() if type(module).__name__ in names}
+    policy = functools.partial(
+        fsdp.wrap.transformer_auto_wrap_policy, transformer_layer_cls=layers
+    )
+    return fsdp.FullyShardedDataParallel(
+        model, auto_wrap_policy=policy, device_id=torch.device("cpu"), **options
+    )
+
+
+def bf16_reduced_in_fp32() -> Any:
+    """Weights in bf16 for forward and backward; gradients are added in fp32."""
+    from torch.distributed import fsdp
+
+    return fsdp.MixedPrecision(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+
+
 def _engine(run: Any, model: Any, optimizer: Any) -> Engine:
     import deepspeed
 

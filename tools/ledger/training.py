@@ -114,6 +114,10 @@ def make(run: Run) -> Any:
         from tools.ledger import strategies
 
         strategies.shard(model, **run.config)
+    if run.strategy == "fsdp1" and run.program == "loop":
+        from tools.ledger import strategies
+
+        model = strategies.flat(model, **run.config)
     return model.train()
 
 

@@ -1,7 +1,7 @@
 """How a training is watched here, and what of it is kept: weights before and after, pages.
 
-LEDGER says how: "off"; "guard", as a user has it. For a loop of one process that no wrapper shows,
-a script calls `vlmguard.ledger.watch`.
+LEDGER says how: "off"; "guard", as a user has it. For a loop that no wrapper shows (one process,
+FSDP1) a script calls `vlmguard.ledger.watch`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def start(run: Any, model: Any, optimizer: Any) -> None:
     inner = unwrapped(model)
     _kept.setdefault("initial", weights(inner))
     _kept["run"] = run
-    alone = run.strategy == "single" or run.family in TEXTS
+    alone = run.strategy in ("single", "fsdp1") or run.family in TEXTS
     if os.environ.get("LEDGER") == "guard" and run.program == "loop" and alone:
         from vlmguard import ledger
 

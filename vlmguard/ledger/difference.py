@@ -77,7 +77,7 @@ def _earlier(flow: Flow, given: Vector, factor: float, earlier: Sequence[Vector]
 
 def _kind(flow: Flow, factor: float) -> str:
     """Not a known fault: how it differs."""
-    own = flow.factor()
+    own = flow.factor
     if own is not None:
         return "negated" if own * factor < 0 else "scaled"
     size = max(length(made) for made in flow.sums) * abs(factor)

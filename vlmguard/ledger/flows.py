@@ -64,7 +64,8 @@ class Flow:
     @cached_property
     def sums(self) -> tuple[list[float], list[float]]:
         """What the optimizer should get: since the last step, since None."""
-        return mean(self.step), mean(self.none)
+        step = mean(self.step)
+        return step, step if self.none == self.step else mean(self.none)
 
     @cached_property
     def bound(self) -> float:
@@ -87,6 +88,7 @@ class Flow:
         """Whether rounding explains the difference."""
         return self.off(given, made, factor) <= self.bound
 
+    @cached_property
     def factor(self) -> float | None:
         """The number that takes one of its sums to what all ranks get; None if there is none."""
         for made in self.sums:
@@ -105,10 +107,24 @@ class Flow:
 
     def by(self, factor: float = 1.0) -> str | None:
         """Which sum all ranks get."""
-        for name, made in zip(("step", "none"), self.sums, strict=True):
-            if all(self.fits(each, made, factor) for each in self.given):
+        for name, off in zip(("step", "none"), self.furthest(factor), strict=True):
+            if off <= self.bound:
                 return name
         return None
+
+    def furthest(self, factor: float) -> tuple[float, float]:
+        """Of each sum, times a factor: its relative difference to what a rank gets, on the rank
+        where it is largest. Asked often for the same factor."""
+        if factor not in self._furthest:
+            step, none = self.sums
+            off = max(self.off(given, step, factor) for given in self.given)
+            other = off if none is step else max(self.off(x, none, factor) for x in self.given)
+            self._furthest[factor] = off, other
+        return self._furthest[factor]
+
+    @cached_property
+    def _furthest(self) -> dict[float, tuple[float, float]]:
+        return {}
 
     @property
     def finite(self) -> bool:

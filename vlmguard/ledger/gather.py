@@ -11,10 +11,10 @@ from vlmguard.ledger import packed
 from vlmguard.ledger.account import Page
 from vlmguard.ledger.wishes import Wishes
 from vlmguard.runtime import exchange
-from vlmguard.runtime.ballot import Ballot, decide
+from vlmguard.runtime.ballot import Ballot, meet
 from vlmguard.runtime.mailbox import Mailbox
 
-LOOKS = (0, 1, 2, 3, 5, 8, 12, 16)
+LOOKS = (0, 1, 2, 5, 16)
 """Steps after its own at which the judging rank looks for the others' pages. After the last one it
 judges without those that are missing."""
 MOST = 32 << 20
@@ -85,7 +85,7 @@ class Gather:
         if mailbox is not None and not self._apart:
             ballot = Ballot(mailbox.store, f"{mailbox.place}/agree/{window}.{self._meetings}")
             with contextlib.suppress(Exception):
-                if decide(ballot, self.place, self.world, True, wait).known:
+                if meet(ballot, self.place, self.world, wait):
                     return True
         self._apart = True
         return False

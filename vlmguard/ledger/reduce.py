@@ -94,7 +94,7 @@ class _Window:
         have that: what scales gradients as a whole leaves none out."""
         by_tower: dict[str, list[float]] = {}
         for flow in self.seen:
-            if (factor := flow.factor()) is not None:
+            if (factor := flow.factor) is not None:
                 by_tower.setdefault(self.account.tensors[flow.place].kind, []).append(factor)
         found = [factor for factors in by_tower.values() for factor in factors]
         common = statistics.median_low(found) if found else 1.0
@@ -245,4 +245,4 @@ class _Window:
 
     def _off(self, flow: Flow) -> float:
         """Relative difference to the nearer of two sums, on the rank where it is largest."""
-        return min(max(flow.off(g, made, self.factor) for g in flow.given) for made in flow.sums)
+        return min(flow.furthest(self.factor))

@@ -112,12 +112,30 @@ class Ballot:
             "known": heard == world and len(values) < _MOST,
             "heard": heard,
             "values": values,
-            "token": f"{rank}.{os.getpid()}.{time.time_ns()}",
+            "token": _token(rank),
         }
+        return _read(self.store.compare_set(self._key("decision"), "", json.dumps(mine)))
+
+    def settle(self, rank: int, known: bool, heard: int) -> Decision:
+        """Publish whether all have come, without values, and return what holds."""
+        mine = {"known": known, "heard": heard, "values": (), "token": _token(rank)}
         return _read(self.store.compare_set(self._key("decision"), "", json.dumps(mine)))
 
     def _key(self, name: str) -> str:
         return f"{self.place}/{name}"
+
+
+def meet(ballot: Ballot, rank: int, world: int, wait: float) -> bool:
+    """Whether all ``world`` ranks have come here: one answer for all, in at most four messages a
+    rank if they come together. A rank that comes alone asks for ``wait`` seconds at most.
+
+    Raises:
+        Whatever a store raises.
+    """
+    came = ballot.count("here", 1)
+    if came < world and until(ballot.decided, wait, world):
+        return ballot.read().known
+    return ballot.settle(rank, came == world, came).known
 
 
 def decide(ballot: Ballot, rank: int, world: int, value: object, wait: float) -> Decision:
@@ -149,6 +167,10 @@ def until(done: Callable[[], bool], wait: float, world: int) -> bool:
         time.sleep(min(pause, left))
         pause = min(2 * pause, _PAUSE[1])
     return True
+
+
+def _token(rank: int) -> str:
+    return f"{rank}.{os.getpid()}.{time.time_ns()}"
 
 
 def _published(decision: Decision) -> float:

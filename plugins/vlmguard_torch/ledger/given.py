@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from vlmguard_torch.ledger import fsdp2, given_deepspeed
 from vlmguard_torch.ledger.reader import Subject
-from vlmguard_torch.ledger.sketch import readable, sketch, table, times, wide
+from vlmguard_torch.ledger.sketch import norm, readable, sketch, table, times
+
+
+class _Read(NamedTuple):
+    """A tensor's sketch, norm, smallest and largest entry, each on its own device."""
+
+    sums: torch.Tensor
+    norm: torch.Tensor
+    low: torch.Tensor
+    high: torch.Tensor
+
+    def joined(self, other: _Read) -> _Read:
+        """With another part of the same tensor."""
+        return _Read(
+            self.sums + other.sums,
+            torch.hypot(self.norm, other.norm),
+            torch.minimum(self.low, other.low),
+            torch.maximum(self.high, other.high),
+        )
 
 
 class Given:
@@ -28,24 +46,23 @@ class Given:
     def take(self, subject: Subject) -> None:
         """Read each; the device is not waited for."""
         every = [self._row(subject, row, n) for row, n in enumerate(self.index)]
-        self.sums = table([sums for sums, _, _ in every], self.home)
-        self.square, self.peak = (
-            table([each[which] for each in every], self.home, 1) for which in (1, 2)
+        self.sums = table([each.sums if each else None for each in every], self.home)
+        size, low, high = (
+            table([each[which].view(1) if each else None for each in every], self.home, 1)
+            for which in (1, 2, 3)
         )
+        self.square, self.peak = size.square(), torch.maximum(high, -low)
 
-    def _row(self, subject: Subject, row: int, n: int) -> list[torch.Tensor | None]:
-        """A tensor's sketch, square and peak; None where there is no gradient."""
-        found: list[torch.Tensor | None] = [None, None, None]
+    def _row(self, subject: Subject, row: int, n: int) -> _Read | None:
+        """None where there is no gradient."""
+        found: _Read | None = None
         for fragment in fragments(subject, n):
             part = self._part(row, n, *fragment)
-            if part is not None and found[0] is not None:
-                part = [found[0] + part[0], found[1] + part[1], torch.maximum(found[2], part[2])]
-            found = part or found
+            if part is not None:
+                found = part if found is None else found.joined(part)
         return found
 
-    def _part(
-        self, row: int, n: int, part: Any, start: int, weight: float
-    ) -> list[torch.Tensor] | None:
+    def _part(self, row: int, n: int, part: Any, start: int, weight: float) -> _Read | None:
         if not readable(part):
             self.unread[n] = (
                 "the optimizer's gradient is sparse, or split in a way that is not read"
@@ -55,12 +72,9 @@ class Given:
         self.eps[row] = max(self.eps[row], torch.finfo(part.dtype).eps)
         if not part.numel():
             return None
-        part = part.detach()
-        norm = torch.linalg.vector_norm(part, dtype=torch.float32).to(wide(part.device))
         # A norm of order infinity takes twenty times as long on the CPU.
-        peak = torch.stack(torch.aminmax(part)).abs().amax().to(wide(part.device))
-        square = (norm * norm).view(1)
-        return [times(sketch(part, start), weight), times(square, weight), peak.view(1)]
+        low, high = torch.aminmax(part.detach())
+        return _Read(times(sketch(part, start), weight), times(norm(part), weight**0.5), low, high)
 
 
 def fragments(subject: Subject, n: int) -> list[given_deepspeed.Fragment]:

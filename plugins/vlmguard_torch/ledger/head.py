@@ -39,7 +39,9 @@ class Head:
         """Its matrix, whatever adapters lie around it; None if it is not there in whole."""
         found = getattr(self.module, "weight", None)
         whole = isinstance(found, torch.Tensor) and type(found).__name__ != "DTensor"
-        return found if whole and found.dim() == 2 and found.numel() else None
+        return (
+            found if whole and found.dim() == 2 and found.numel() and not _hollow(found) else None
+        )
 
     @property
     def gathered(self) -> bool:
@@ -61,6 +63,12 @@ class Head:
     def random(self) -> bool:
         """Whether it draws random numbers."""
         return any(getattr(m, "p", 0) and _is_dropout(m) for m in self.module.modules())
+
+
+def _hollow(weight: torch.Tensor) -> bool:
+    """Whether it has a shape and no memory, as FSDP1 leaves a weight between its uses."""
+    plain = type(weight) in (torch.Tensor, torch.nn.Parameter)
+    return plain and not weight.is_meta and not weight.untyped_storage().size()
 
 
 def _is_dropout(module: Any) -> bool:

@@ -192,6 +192,8 @@ class Leaves:
 
     def batch(self) -> None:
         """A forward begins; called inside the wrapper's own."""
+        if not self._opened:
+            return
         forward, hooks = wrapped.now(self.subject.model)
         self.forwards.append(forward)
         self.comm_hooks = hooks or self.comm_hooks
@@ -199,6 +201,8 @@ class Leaves:
 
     def before(self) -> None:
         """The optimizer is about to step."""
+        if not self._opened:
+            return
         self.stepping = True
         # The last forward made nothing of these. Another gradient in the place of one may be what a
         # wrapper copied, or may stand for one that was cleared.

@@ -18,6 +18,8 @@ WIDTH = 16
 BLOCK = 1 << 20
 """Entries that are held as 32-bit numbers at a time: 4 MB, and as many for their products."""
 _ROWS = BLOCK // WIDTH
+_FEW = 4096
+"""Entries whose products are added in 64 bits at once: the sum of more takes longer so."""
 _SIGNS: dict[torch.device, torch.Tensor] = {}
 
 
@@ -49,11 +51,22 @@ def sketch(tensor: torch.Tensor, start: int = 0) -> torch.Tensor:
     """The sketch of a tensor, or of a shard that begins at entry ``start`` of the whole."""
     tensor = tensor.detach()
     if start == 0 and 0 < tensor.numel() <= BLOCK:
-        return _rows(tensor.reshape(-1), 0).to(wide(tensor.device))
+        return _whole(tensor)
     found = sums(tensor.device, 1)[0]
     for at, part in _blocks(tensor, start):
         found.add_(_rows(part, at))
     return found
+
+
+def _whole(tensor: torch.Tensor) -> torch.Tensor:
+    """Of a tensor of one block: most are such, and each operation counts."""
+    to = wide(tensor.device)
+    if tensor.numel() > _FEW:
+        return _rows(tensor.reshape(-1), 0).to(to)
+    if tensor.numel() % WIDTH or not tensor.is_contiguous():
+        return _rows(tensor.reshape(-1), 0).to(to)
+    rows = tensor.view(-1, WIDTH)
+    return torch.sum(rows * _signs(tensor.device)[: len(rows)], 0, dtype=to)
 
 
 def _rows(part: torch.Tensor, at: int) -> torch.Tensor:
@@ -93,6 +106,16 @@ def _blocks(tensor: torch.Tensor, start: int) -> Iterator[tuple[int, torch.Tenso
         end = min((at // BLOCK + 1) * BLOCK, start + len(flat))
         yield at, flat[at - start : end - start]
         at = end
+
+
+def norm(tensor: torch.Tensor) -> torch.Tensor:
+    """The root of the sum of squares, in 32 bits. Of low precision the CPU would make a copy in 32
+    bits of the whole."""
+    tensor = tensor.detach()
+    if tensor.device.type != "cpu" or tensor.dtype.itemsize > 2 or tensor.numel() <= BLOCK:
+        return torch.linalg.vector_norm(tensor, dtype=torch.float32)
+    parts = [torch.linalg.vector_norm(part, dtype=torch.float32) for _, part in _blocks(tensor, 0)]
+    return torch.linalg.vector_norm(torch.stack(parts))
 
 
 def readable(gradient: Any) -> bool:
