@@ -27,8 +27,8 @@ FOLDERS = {
 """From the ground up: a part may import itself and those below."""
 MOST = 20
 """Modules of a folder."""
-LONG = {"vlmguard/rules", "vlmguard/ledger", "plugins/vlmguard_torch/ledger"}
-"""A file a rule; a file a reader of the ledger, until it has folders of its own."""
+LONG = {"vlmguard/rules"}
+"""A file a rule."""
 WATCHER = ("vlmguard._bootstrap", "vlmguard.runtime.arming")
 """The one arrow that runs up: at the first import of a framework the watcher calls `arm`."""
 

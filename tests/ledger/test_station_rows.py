@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests.ledger import test_station_targets
-from vlmguard.ledger import repeats, rows
 from vlmguard.ledger.account import Account
 from vlmguard.ledger.judge import Judge
+from vlmguard.ledger.stations import repeats, rows
 from vlmguard.runtime import report
 
 IMAGE, OTHER = [-2.0, 2.0, 10.0, 50.0], [-1.9, 2.1, 11.0, 49.0]

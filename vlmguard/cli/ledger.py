@@ -46,7 +46,7 @@ def ledger(
 
 
 def _run(report: Path, number: int) -> list[dict[str, Any]]:
-    from vlmguard.ledger import read
+    from vlmguard.ledger.report import read
 
     try:
         found = read.runs(report)
@@ -62,13 +62,13 @@ def _run(report: Path, number: int) -> list[dict[str, Any]]:
 def _show(records: list[dict[str, Any]]) -> None:
     from rich.console import Console
 
-    from vlmguard.ledger import show
+    from vlmguard.ledger.report import show
 
     Console(highlight=False, emoji=False, markup=False).print(show.view(records))
 
 
 def _write(page: Path, records: list[dict[str, Any]], name: str) -> None:
-    from vlmguard.ledger import page as pages
+    from vlmguard.ledger.report import page as pages
 
     try:
         page.write_bytes(pages.page(records, name).encode("utf-8", "xmlcharrefreplace"))

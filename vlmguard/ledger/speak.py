@@ -11,10 +11,11 @@ from typing import Any
 from vlmguard import guard
 from vlmguard.core.findings import Finding
 from vlmguard.core.runstate import RunState
-from vlmguard.ledger import line, repeats, scalars
 from vlmguard.ledger.account import STATIONS, Account, Entry, Page, Verdict
-from vlmguard.ledger.found import cause, sentence
-from vlmguard.ledger.record import KIND, record
+from vlmguard.ledger.report import line, scalars
+from vlmguard.ledger.report.found import cause, sentence
+from vlmguard.ledger.report.record import KIND, record
+from vlmguard.ledger.stations import repeats
 from vlmguard.runtime import report
 
 SETTLED = 3

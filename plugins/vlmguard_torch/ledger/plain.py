@@ -15,7 +15,8 @@ from vlmguard.runtime.faults import contain
 from vlmguard_torch import stepping
 from vlmguard_torch.calls import ForwardHook, is_compiled
 from vlmguard_torch.layout import towers
-from vlmguard_torch.ledger import known, special, start, watcher
+from vlmguard_torch.ledger import known, start, watcher
+from vlmguard_torch.ledger.readers import special
 
 Args = tuple[Any, ...]
 Options = dict[str, Any]

@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from vlmguard.ledger import wishes
 from vlmguard.ledger.account import Account, Page
-from vlmguard.ledger.gather import Gather
+from vlmguard.ledger.between_ranks import wishes
+from vlmguard.ledger.between_ranks.gather import Gather
 from vlmguard.ledger.when import When
 from vlmguard.runtime.faults import contain
 from vlmguard_torch import stepping

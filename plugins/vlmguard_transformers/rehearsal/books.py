@@ -14,7 +14,7 @@ from typing import Any
 
 from vlmguard.ledger import speak
 from vlmguard.ledger.account import Verdict
-from vlmguard.ledger.record import KIND
+from vlmguard.ledger.report.record import KIND
 from vlmguard.runtime import report
 from vlmguard_torch import stepping
 from vlmguard_torch.ledger import plain

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from vlmguard.ledger.account import Tensor
-from vlmguard.ledger.vectors import Vector, dot, finite, length, mean, plus
+from vlmguard.ledger.stations.vectors import Vector, dot, finite, length, mean, plus
 
 FLOOR = 2e-4
 """Relative difference below which nothing is said: healthy fp32 runs are at most 1e-5 off."""

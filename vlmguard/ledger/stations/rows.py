@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from vlmguard.ledger import pixels, repeats, targets
 from vlmguard.ledger.account import Account, Entry, Page, Verdict
+from vlmguard.ledger.stations import pixels, repeats, targets
 
 COLUMNS = ("length", "targets", "media", "on_media", "on_pads", "bos_twice", "own", "shifted",
            "eos", "eos_targets", "restarts", "begins")  # fmt: skip

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from vlmguard_torch.layout import towers
+from vlmguard_torch.ledger.gradients.unreadable import divides
 from vlmguard_torch.ledger.reader import Reader
-from vlmguard_torch.ledger.unreadable import divides
 
 REPLICATED = ("ddp", "zero0", "zero1", "zero2")
 """Strategies under which each rank holds all weights."""

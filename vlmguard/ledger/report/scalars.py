@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from vlmguard.ledger import figures
 from vlmguard.ledger.account import STATIONS
-from vlmguard.ledger.figures import Record
+from vlmguard.ledger.report import figures
+from vlmguard.ledger.report.figures import Record
 
 KEPT = "ledger scalars"
 """Where a run's state keeps those of its last window, until they are logged."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from vlmguard.ledger import figures
-from vlmguard.ledger.record import KIND
+from vlmguard.ledger.report import figures
+from vlmguard.ledger.report.record import KIND
 
 HOW = "VLMGUARD_REPORT=run.json in front of the training command makes one"
 

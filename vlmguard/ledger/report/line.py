@@ -6,9 +6,9 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from vlmguard.ledger import figures, words
 from vlmguard.ledger.account import STATIONS
-from vlmguard.ledger.figures import Record
+from vlmguard.ledger.report import figures, words
+from vlmguard.ledger.report.figures import Record
 
 _WIDTH = 100
 _HEAD = len("vlmguard: ")

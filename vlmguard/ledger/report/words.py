@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from vlmguard.ledger import figures
+from vlmguard.ledger.report import figures
 
 
 def count(value: Any) -> str:

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from vlmguard.ledger import packed
 from vlmguard.ledger.account import Page
-from vlmguard.ledger.wishes import Wishes
+from vlmguard.ledger.between_ranks import packed
+from vlmguard.ledger.between_ranks.wishes import Wishes
 from vlmguard.runtime import exchange
 from vlmguard.runtime.ballot import Ballot, decide
 from vlmguard.runtime.mailbox import Mailbox

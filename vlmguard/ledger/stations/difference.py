@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vlmguard.ledger.factor import SIGN
-from vlmguard.ledger.flows import Flow
-from vlmguard.ledger.vectors import Vector, length, mean, plus
+from vlmguard.ledger.stations.factor import SIGN
+from vlmguard.ledger.stations.flows import Flow
+from vlmguard.ledger.stations.vectors import Vector, length, mean, plus
 
 WRONG = (
     "own", "ranks", "missing", "twice", "earlier", "earlier too", "first", "later", "grown",

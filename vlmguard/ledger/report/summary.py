@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vlmguard.ledger import figures, words
 from vlmguard.ledger.account import STATIONS
-from vlmguard.ledger.figures import Record
+from vlmguard.ledger.report import figures, words
+from vlmguard.ledger.report.figures import Record
 
 COLUMNS = ("tower", "size", "trained", "reached", "moved", "gradient", "update", "lr")
 MEANT = (

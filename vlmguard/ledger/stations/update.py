@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from vlmguard.ledger import named
 from vlmguard.ledger.account import Account, Entry, Page, Verdict
+from vlmguard.ledger.stations import named
 
 NAME = "update"
 SURE = 4

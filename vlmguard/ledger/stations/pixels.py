@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from vlmguard.ledger import targets
 from vlmguard.ledger.account import Entry, Page
+from vlmguard.ledger.stations import targets
 
 RAW = 20.0
 """A pixel above this was not normalised: means and deviations of processors leave ±3 or so."""
@@ -22,7 +22,7 @@ BATCHES, MANY = 3, 64
 def judge(
     pages: Sequence[Page], rows: Sequence[Any], memory: dict[str, Any], step: int
 ) -> list[Entry]:
-    """``rows``: of the same pages, as `vlmguard.ledger.rows.Row`."""
+    """``rows``: of the same pages, as `vlmguard.ledger.stations.rows.Row`."""
     images = [image for page in pages for image in page["rows"]["images"]]
     if not images:
         return [*_none(pages, rows, memory, step)]

@@ -11,10 +11,10 @@ from functools import cached_property
 from typing import Any, Literal
 
 from vlmguard.ledger.account import Account, Entry, Page, Verdict
-from vlmguard.ledger.difference import WRONG, advice, difference, sentence
-from vlmguard.ledger.factor import Seen, Told, explain
-from vlmguard.ledger.flows import Flow, flows
-from vlmguard.ledger.vectors import length, mean, plus
+from vlmguard.ledger.stations.difference import WRONG, advice, difference, sentence
+from vlmguard.ledger.stations.factor import Seen, Told, explain
+from vlmguard.ledger.stations.flows import Flow, flows
+from vlmguard.ledger.stations.vectors import length, mean, plus
 
 UNCHANGED = 1e-2
 """A factor is 1 up to this much."""

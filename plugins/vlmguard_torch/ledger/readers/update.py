@@ -9,8 +9,9 @@ from typing import Any
 import torch
 
 from vlmguard_torch import stepping
-from vlmguard_torch.ledger import accounts, samples
+from vlmguard_torch.ledger import accounts
 from vlmguard_torch.ledger.reader import Reader, Subject
+from vlmguard_torch.ledger.readers import samples
 
 _ADAM = re.compile(r"(Paged|Fused|DeepSpeedCPU)?N?Adam(W)?(8bit|32bit)?")
 _FROM = ("torch", "transformers", "apex", "deepspeed", "bitsandbytes")

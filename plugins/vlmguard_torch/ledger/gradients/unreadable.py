@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vlmguard_torch.ledger import given_deepspeed
+from vlmguard_torch.ledger.gradients import given_deepspeed
 from vlmguard_torch.ledger.reader import Subject
 
 _FLAT = "FSDP1 keeps parameters in flat tensors"

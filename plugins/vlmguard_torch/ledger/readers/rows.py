@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from vlmguard.ledger.rows import COLUMNS, PAD, TARGET, TEXT
+from vlmguard.ledger.stations.rows import COLUMNS, PAD, TARGET, TEXT
 from vlmguard.runtime.faults import contain
-from vlmguard_torch.ledger import pixels, special
+from vlmguard_torch.ledger.gradients.unreadable import shares_rows
 from vlmguard_torch.ledger.reader import Reader, Subject
-from vlmguard_torch.ledger.unreadable import shares_rows
+from vlmguard_torch.ledger.readers import pixels, special
 
 IGNORED = -100
 ROWS = 64

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from vlmguard_torch.ledger import fsdp2, given_deepspeed
+from vlmguard_torch.ledger.gradients import fsdp2, given_deepspeed
+from vlmguard_torch.ledger.gradients.sketch import readable, sketch, table, times, wide
 from vlmguard_torch.ledger.reader import Subject
-from vlmguard_torch.ledger.sketch import readable, sketch, table, times, wide
 
 
 class Given:

@@ -10,14 +10,14 @@ from typing import Any
 
 import torch
 
-from vlmguard.ledger.targets import FIELDS
+from vlmguard.ledger.stations.targets import FIELDS
 from vlmguard.runtime.faults import contain
 from vlmguard_torch.calls import Behind, ForwardHook
-from vlmguard_torch.ledger import head as heads
-from vlmguard_torch.ledger import special
-from vlmguard_torch.ledger.head import Autocast, Head
-from vlmguard_torch.ledger.loss_scale import scaler
+from vlmguard_torch.ledger.gradients.loss_scale import scaler
 from vlmguard_torch.ledger.reader import Reader, Subject
+from vlmguard_torch.ledger.readers import head as heads
+from vlmguard_torch.ledger.readers import special
+from vlmguard_torch.ledger.readers.head import Autocast, Head
 
 WHAT = "the ledger's targets"
 POSITIONS, FEW = 64, 8

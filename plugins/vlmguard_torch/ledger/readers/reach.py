@@ -9,9 +9,9 @@ import torch
 
 from vlmguard_torch.layout import towers
 from vlmguard_torch.layout.towers import modules
-from vlmguard_torch.ledger.leaves import leaves_of
+from vlmguard_torch.ledger.gradients.leaves import leaves_of
+from vlmguard_torch.ledger.gradients.unreadable import why_no_leaves
 from vlmguard_torch.ledger.reader import Reader, Subject
-from vlmguard_torch.ledger.unreadable import why_no_leaves
 from vlmguard_torch.watch.tower_forwards import TowerForwards
 
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vlmguard.ledger import named
 from vlmguard.ledger.account import Account, Entry, Page, Verdict
 from vlmguard.ledger.judge import unheard
+from vlmguard.ledger.stations import named
 
 NAME = "ranks"
 _PAST = (

@@ -10,9 +10,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from vlmguard.ledger import figures, found, summary, words
 from vlmguard.ledger.account import STATIONS
-from vlmguard.ledger.figures import Record
+from vlmguard.ledger.report import figures, found, summary, words
+from vlmguard.ledger.report.figures import Record
 
 MARKS = {"balances": ("✓", "green"), "differs": ("✗", "bold red"), "cannot tell": ("?", "yellow")}
 IDLE = ("·", "dim")

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from vlmguard.core.runstate import RunState
-from vlmguard.ledger import figures, targets
 from vlmguard.ledger.account import Account, Entry, Page
-from vlmguard.ledger.record import KIND
+from vlmguard.ledger.report import figures
+from vlmguard.ledger.report.record import KIND
+from vlmguard.ledger.stations import targets
 from vlmguard.runtime import report
 
 WINDOWS = 2

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vlmguard.ledger import figures
-from vlmguard.ledger.figures import Record
+from vlmguard.ledger.report import figures
+from vlmguard.ledger.report.figures import Record
 
 _NAMED = ("code", "level", "why", "what")
 _NUMBERS = re.compile(r" and \d+ more|\d[\d.,]*(e[+-]?\d+)?")

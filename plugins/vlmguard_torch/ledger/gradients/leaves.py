@@ -15,9 +15,9 @@ from torch.autograd.graph import get_gradient_edge
 from torch.utils.weak import TensorWeakRef
 
 from vlmguard.runtime.faults import contain
-from vlmguard_torch.ledger import fsdp2, wrapped
+from vlmguard_torch.ledger.gradients import fsdp2, wrapped
+from vlmguard_torch.ledger.gradients.sketch import WIDTH, readable, sketch, table, times
 from vlmguard_torch.ledger.reader import Subject
-from vlmguard_torch.ledger.sketch import WIDTH, readable, sketch, table, times
 
 _SHARED: weakref.WeakValueDictionary[int, Leaves] = weakref.WeakValueDictionary()
 

@@ -8,9 +8,9 @@ from importlib.resources import files
 from typing import Any
 
 from vlmguard import __version__
-from vlmguard.ledger import figures, found, summary, words
 from vlmguard.ledger.account import STATIONS
-from vlmguard.ledger.figures import Record
+from vlmguard.ledger.report import figures, found, summary, words
+from vlmguard.ledger.report.figures import Record
 
 _MARKS = {"balances": ("good", "✓"), "differs": ("bad", "✗"), "cannot tell": ("unsure", "?")}
 _IDLE = ("idle", "·")

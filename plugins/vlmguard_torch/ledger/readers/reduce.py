@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from vlmguard_torch.ledger import loss_scale, meddling
-from vlmguard_torch.ledger.given import Given
-from vlmguard_torch.ledger.leaves import leaves_of
+from vlmguard_torch.ledger.gradients import loss_scale, meddling
+from vlmguard_torch.ledger.gradients.given import Given
+from vlmguard_torch.ledger.gradients.leaves import leaves_of
+from vlmguard_torch.ledger.gradients.unreadable import why_not
 from vlmguard_torch.ledger.reader import Reader, Subject
-from vlmguard_torch.ledger.unreadable import why_not
 
 
 class Reduce(Reader):
