@@ -24,7 +24,6 @@ _CLASSES = (("model_args", "ModelArguments"), ("data_args", "DataArguments"),
             ("generating_args", "GeneratingArguments"))  # fmt: skip
 _FLAGS = {"vision": "freeze_vision_tower", "aligner": "freeze_multi_modal_projector",
           "llm": "freeze_language_model"}  # fmt: skip
-_MIXED = ("mllm_demo",)
 
 
 class LlamaFactory(Framework):

@@ -19,8 +19,6 @@ from vlmguard.ranks.calls import Call
 from vlmguard.ranks.group import NotedGroup, join
 from vlmguard.ranks.tensor_store import LEAST, Place, TensorStore
 
-_SUMMED = ("SUM", "AVG", "PREMUL_SUM")
-
 
 class RefereeGroup(NotedGroup):
     """Gives this rank's tensors to the coordinator and works out the result here."""
