@@ -24,8 +24,8 @@ from vlmguard_colossalai.completer import Completer
 from vlmguard_colossalai.facts import Forward
 from vlmguard_colossalai.touched import Touched
 from vlmguard_colossalai.translate import Scene
-from vlmguard_torch.calls import Heard
 from vlmguard_torch.layout.towers import kind_of, plain
+from vlmguard_torch.module_calls import Heard
 from vlmguard_torch.observe.reached import NOT_KEPT, untouched
 from vlmguard_torch.watch import dry_run
 from vlmguard_torch.watch.gradients import Watch

@@ -10,7 +10,7 @@ from vlmguard_torch.layout import parameters
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers import translate
 from vlmguard_transformers.model import loss, padding
-from vlmguard_transformers.reading import Reading
+from vlmguard_transformers.model_reading import Reading
 
 
 def judge(read: Reading) -> RunState | None:

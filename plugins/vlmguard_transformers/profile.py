@@ -18,7 +18,7 @@ from vlmguard_torch.layout import model_checkpointing, towers
 from vlmguard_torch.layout.parameters import Parameters
 from vlmguard_torch.media import families
 from vlmguard_transformers import checkpointing
-from vlmguard_transformers.rows import columns, peek
+from vlmguard_transformers.data import columns, peek
 
 if TYPE_CHECKING:
     from vlmguard_torch.transaction import Transaction

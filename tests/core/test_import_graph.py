@@ -15,12 +15,13 @@ from tests.core.test_imports import ROOT, adapters, imported, modules
 
 FOLDERS = {
     "vlmguard_torch": (
-        ("errors", "transaction", "releases", "calls", "zero_contribution"), ("stepping",),
+        ("errors", "transaction", "releases", "module_calls", "zero_contribution"), ("stepping",),
         ("layout",), ("media",), ("observe",), ("blank",), ("watch",), ("ledger",),
     ),
     "vlmguard_transformers": (
-        ("rows", "checkpointing", "trainer", "accelerators", "tiny"),
-        ("profile",), ("profiles", "reading"), ("shared_rows",), ("model", "row_order"), ("watch",),
+        ("data", "checkpointing", "trainer", "accelerators", "tiny"),
+        ("profile",), ("profiles", "model_reading"), ("shared_rows",), ("model", "row_order"),
+        ("watch",),
         ("arguments", "translate"), ("apply",), ("lifecycle", "rehearsal", "check", "selftest"),
     ),
 }  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from vlmguard.cli import words
+from vlmguard.cli import messages
 
 
 def add(app: typer.Typer) -> None:
@@ -38,7 +38,7 @@ def ledger(
     """
     records = _run(report, run)
     if as_json:
-        words.show_json(records)
+        messages.show_json(records)
     elif html:
         _write(Path(html), records, report.name)
     else:
@@ -51,9 +51,9 @@ def _run(report: Path, number: int) -> list[dict[str, Any]]:
     try:
         found = read.runs(report)
     except read.ReportError as error:
-        words.fail(str(error))
+        messages.fail(str(error))
     if not 0 <= number <= len(found):
-        words.fail(f"{report}: no run {number}: there are {len(found)}, from 1")
+        messages.fail(f"{report}: no run {number}: there are {len(found)}, from 1")
     if len(found) > 1 and not number:
         typer.echo(f"run {len(found)} of {len(found)} in {report}; --run N shows another", err=True)
     return found[number - 1]
@@ -73,5 +73,5 @@ def _write(page: Path, records: list[dict[str, Any]], name: str) -> None:
     try:
         page.write_bytes(pages.page(records, name).encode("utf-8", "xmlcharrefreplace"))
     except OSError as error:
-        words.fail(f"{page}: cannot be written: {error.strerror}")
+        messages.fail(f"{page}: cannot be written: {error.strerror}")
     typer.echo(f"{page}: one page, to be opened in a browser")

@@ -15,7 +15,7 @@ from vlmguard.ledger.account import STATIONS, Account, Entry, Page, Verdict
 from vlmguard.ledger.report import line, scalars
 from vlmguard.ledger.report.found import cause, sentence
 from vlmguard.ledger.report.record import KIND, record
-from vlmguard.ledger.stations import repeats
+from vlmguard.ledger.stations import repeated_rows
 from vlmguard.runtime import report
 
 SETTLED = 3
@@ -112,7 +112,7 @@ def listen(watcher: Any, state: RunState | None = None, *, recalls: bool = True)
     """
     speaker, held = Speaker(watcher.account, state), weakref.ref(watcher)
     if recalls and getattr(watcher, "first_step", 0) > 0:
-        watcher.recall({"rows": {"earlier": repeats.earlier(watcher.first_step, state)}})
+        watcher.recall({"rows": {"earlier": repeated_rows.earlier(watcher.first_step, state)}})
 
     def told(step: int, verdicts: Sequence[Verdict]) -> None:
         found = held()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from vlmguard.ledger.account import Page
 from vlmguard.ledger.between_ranks import packed
-from vlmguard.ledger.between_ranks.wishes import Wishes
+from vlmguard.ledger.between_ranks.window_requests import Wishes
 from vlmguard.runtime import exchange
 from vlmguard.runtime.ballot import Ballot, decide
 from vlmguard.runtime.mailbox import Mailbox

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from vlmguard.ledger.account import STATIONS
-from vlmguard.ledger.report import figures, words
+from vlmguard.ledger.report import figures, formatted
 from vlmguard.ledger.report.figures import Record
 
 _WIDTH = 100
@@ -33,12 +33,12 @@ def _two_lines(told: str) -> str:
     first, *more = textwrap.wrap(
         told, _WIDTH, initial_indent=" " * _HEAD, subsequent_indent="    ", break_on_hyphens=False
     )
-    rest = [words.cut(" ".join([more[0], *map(str.strip, more[1:])]), _WIDTH)] if more else []
-    return "\n".join([words.cut(first, _WIDTH)[_HEAD:], *rest])
+    rest = [formatted.cut(" ".join([more[0], *map(str.strip, more[1:])]), _WIDTH)] if more else []
+    return "\n".join([formatted.cut(first, _WIDTH)[_HEAD:], *rest])
 
 
 def _balance(records: Sequence[Record], read: int, unread: dict[str, str]) -> str:
-    steps, end = words.steps(figures.steps(records)), "s" if len(records) == 1 else ""
+    steps, end = formatted.steps(figures.steps(records)), "s" if len(records) == 1 else ""
     if not read:
         return f"cannot tell whether {steps} balance{end} ({_reasons(unread)})"
     some = f" at {read} of {read + len(unread)} stations" if unread else ""
@@ -49,15 +49,15 @@ def _reasons(unread: dict[str, str]) -> str:
     """Stations by the reason that they share."""
     names: dict[str, list[str]] = {}
     for name, why in unread.items():
-        names.setdefault(words.cut(why, _REASON), []).append(name)
-    told = ((words.listed(each), why) for why, each in names.items())
+        names.setdefault(formatted.cut(why, _REASON), []).append(name)
+    told = ((formatted.listed(each), why) for why, each in names.items())
     return ", ".join(f"{each}: {why}" if why else each for each, why in told)
 
 
 def _over(records: Sequence[Record]) -> str:
     ranks, targets = int(figures.number(records[-1].get("ranks")) or 1), figures.targets(records)
     over = f"{ranks} rank{'' if ranks == 1 else 's'}"
-    return over if targets is None else f"{over}, {words.count(targets)} target tokens a step"
+    return over if targets is None else f"{over}, {formatted.count(targets)} target tokens a step"
 
 
 def _trained(record: Record) -> str:
@@ -68,6 +68,6 @@ def _trained(record: Record) -> str:
 
 def _tower(tower: dict[str, Any]) -> str:
     part, whole = (figures.number(tower.get(key)) or 0 for key in ("trained", "parameters"))
-    share = words.count(part) + (f" of {words.count(whole)}" if part < whole else "")
-    rates = words.rates(tower.get("lr"))
+    share = formatted.count(part) + (f" of {formatted.count(whole)}" if part < whole else "")
+    rates = formatted.rates(tower.get("lr"))
     return f"{share} (lr {rates})" if rates else share

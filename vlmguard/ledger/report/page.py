@@ -9,7 +9,7 @@ from typing import Any
 
 from vlmguard import __version__
 from vlmguard.ledger.account import STATIONS
-from vlmguard.ledger.report import figures, found, summary, words
+from vlmguard.ledger.report import figures, formatted, found, summary
 from vlmguard.ledger.report.figures import Record
 
 _MARKS = {"balances": ("good", "✓"), "differs": ("bad", "✗"), "cannot tell": ("unsure", "?")}
@@ -22,8 +22,11 @@ _ASKS = {
     "update": "Did what has a gradient move, and nothing else?",
     "ranks": "Do all ranks have the same weights?",
 }
-_BARS = (("trained", "Trained parameters", words.count), ("gradient", "Gradient norm", words.small),
-         ("update", "Update norm", words.small))  # fmt: skip
+_BARS = (
+    ("trained", "Trained parameters", formatted.count),
+    ("gradient", "Gradient norm", formatted.small),
+    ("update", "Update norm", formatted.small),
+)
 
 
 def page(records: Sequence[Record], name: str) -> str:
@@ -68,7 +71,7 @@ def _of_run(records: Sequence[Record]) -> tuple[str, str]:
 
 def _entry(each: found.Found) -> str:
     style = "bad" if each.level == "warning" else "note"
-    head = f"{each.code} {each.level} · {each.station} · {words.steps(each.steps)}"
+    head = f"{each.code} {each.level} · {each.station} · {formatted.steps(each.steps)}"
     advice = f'<p class="soft">{escape(each.advice)}</p>' if each.advice else ""
     return (
         f'<section class="entry {style}"><p class="code">{escape(head)}</p>'
@@ -152,13 +155,13 @@ def _row(row: summary.Row) -> str:
 
 
 def _piece(text: str, weight: float | None, most: float) -> str:
-    told = escape(words.printable(text).replace("↵", "↵\n"))
+    told = escape(formatted.printable(text).replace("↵", "↵\n"))
     if weight is None:
         return told
     if weight is True:
         return f'<mark class="unknown">{told}</mark>'
     style = ' class="minus"' if weight < 0 else ""
-    small = "" if weight == 1 else f"<small>{words.small(weight)}</small>"
+    small = "" if weight == 1 else f"<small>{formatted.small(weight)}</small>"
     part = abs(weight) / most
     return (
         f'<mark{style} style="--weight:{part:.3f}" title="weight {weight:.4g}">{told}{small}</mark>'

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vlmguard.ledger.account import STATIONS
-from vlmguard.ledger.report import figures, found, summary, words
+from vlmguard.ledger.report import figures, formatted, found, summary
 from vlmguard.ledger.report.figures import Record
 
 MARKS = {"balances": ("✓", "green"), "differs": ("✗", "bold red"), "cannot tell": ("?", "yellow")}
@@ -27,10 +27,10 @@ def view(records: Sequence[Record]) -> Group:
 def _clean(value: Any) -> Any:
     """Every text in it without what a terminal would obey."""
     if isinstance(value, dict):
-        return {words.printable(key): _clean(each) for key, each in value.items()}
+        return {formatted.printable(key): _clean(each) for key, each in value.items()}
     if isinstance(value, list):
         return [_clean(each) for each in value]
-    return words.printable(value) if isinstance(value, str) else value
+    return formatted.printable(value) if isinstance(value, str) else value
 
 
 def _parts(records: Sequence[Record]) -> Iterator[RenderableType]:
@@ -89,7 +89,7 @@ def _row(row: Any) -> Text:
         if weight is None:
             told.append(text, "not bold")
         else:
-            mark = "" if weight in (True, 1) else f"·{words.small(weight)}"
+            mark = "" if weight in (True, 1) else f"·{formatted.small(weight)}"
             told.append(f"[{text}{mark}]", "bold green" if weight > 0 else "bold red")
     return told
 

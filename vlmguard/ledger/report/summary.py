@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vlmguard.ledger.account import STATIONS
-from vlmguard.ledger.report import figures, words
+from vlmguard.ledger.report import figures, formatted
 from vlmguard.ledger.report.figures import Record
 
 COLUMNS = ("tower", "size", "trained", "reached", "moved", "gradient", "update", "lr")
@@ -37,13 +37,13 @@ class Row:
 def verdict(records: Sequence[Record]) -> str:
     """One sentence."""
     states = {name: figures.over_all(records, name)[0] for name in STATIONS}
-    steps = words.steps(figures.steps(records))
+    steps = formatted.steps(figures.steps(records))
     steps = steps if len(records) < 8 else f"{len(records)} steps"
     wrong = [name for name, state in states.items() if state == "differs"]
     if wrong:
         since = next(r for r in records if any(figures.state(r, n) == "differs" for n in wrong))
-        first = words.steps(figures.steps([since]))
-        return f"Does not balance: {words.listed(wrong)} (first at {first})"
+        first = formatted.steps(figures.steps([since]))
+        return f"Does not balance: {formatted.listed(wrong)} (first at {first})"
     counts = Counter(states.values())
     read, end = counts["balances"], "s" if len(records) == 1 else ""
     if not read:
@@ -57,7 +57,7 @@ def over(records: Sequence[Record]) -> str:
     last = records[-1]
     ranks = int(figures.number(last.get("ranks")) or 1)
     kinds = sorted({str(kind) for r in records for kind in figures.sequence(r.get("kinds"))})
-    targets = words.count(figures.targets(records))
+    targets = formatted.count(figures.targets(records))
     parts = [
         f"{ranks} rank{'' if ranks == 1 else 's'}",
         str(last.get("strategy") or ""),
@@ -75,7 +75,7 @@ def step(record: Record, place: int) -> str:
 
 def step_of(record: Record) -> str:
     """step 3"""
-    return words.steps(figures.steps([record]))
+    return formatted.steps(figures.steps([record]))
 
 
 def ranks(records: Sequence[Record]) -> Iterator[str]:
@@ -119,13 +119,13 @@ def _value(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if figures.number(value) is not None:
-        return words.small(value) if isinstance(value, float) else words.count(value)
+        return formatted.small(value) if isinstance(value, float) else formatted.count(value)
     if isinstance(value, str):
-        return words.cut(value, _LONG)
+        return formatted.cut(value, _LONG)
     if isinstance(value, Mapping):
         parts = [f"{key} {text}" for key, each in value.items() if (text := _value(each))]
-        return f"({words.cut(', '.join(parts), _LONG)})" if parts else ""
-    return words.cut(", ".join(filter(None, map(_value, figures.sequence(value)))), _LONG)
+        return f"({formatted.cut(', '.join(parts), _LONG)})" if parts else ""
+    return formatted.cut(", ".join(filter(None, map(_value, figures.sequence(value)))), _LONG)
 
 
 def tower_cells(record: Record) -> Iterator[tuple[str, ...]]:
@@ -133,13 +133,13 @@ def tower_cells(record: Record) -> Iterator[tuple[str, ...]]:
     for kind, tower in figures.towers(record).items():
         number = tower.get("trainable")
         cells = (
-            words.count(tower.get("parameters")),
-            words.count(tower.get("trained")),
+            formatted.count(tower.get("parameters")),
+            formatted.count(tower.get("trained")),
             _of(tower.get("reached"), number),
             _of(tower.get("moved"), number),
-            words.small(tower.get("gradient")),
-            words.small(tower.get("update")),
-            words.rates(tower.get("lr")),
+            formatted.small(tower.get("gradient")),
+            formatted.small(tower.get("update")),
+            formatted.rates(tower.get("lr")),
         )
         yield (kind, *(cell or _UNREAD for cell in cells))
 
@@ -147,14 +147,16 @@ def tower_cells(record: Record) -> Iterator[tuple[str, ...]]:
 def _of(part: Any, whole: Any) -> str:
     if figures.number(part) is None:
         return ""
-    return f"{words.count(part)}/{words.count(whole)}" if figures.number(whole) else str(part)
+    if not figures.number(whole):
+        return str(part)
+    return f"{formatted.count(part)}/{formatted.count(whole)}"
 
 
 def rows(records: Sequence[Record], most: int = ROWS) -> Iterator[Row]:
     """Rows that a station kept, the latest window's first, each place once."""
     seen: dict[str, Row] = {}
     for record in reversed(records):
-        step = words.steps(figures.steps([record]))
+        step = formatted.steps(figures.steps([record]))
         for each in figures.sequence(figures.shown(record, "rows").get("rows")):
             row = figures.mapping(each)
             title = ", ".join(_title(step, row))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from vlmguard.ledger.account import Account, Entry, Page, Verdict
-from vlmguard.ledger.stations import pixels, repeats, targets
+from vlmguard.ledger.stations import pixels, repeated_rows, targets
 
 COLUMNS = ("length", "targets", "media", "on_media", "on_pads", "bos_twice", "own", "shifted",
            "eos", "eos_targets", "restarts", "begins")  # fmt: skip
@@ -67,11 +67,11 @@ def judge(pages: Sequence[Page | None], account: Account, memory: dict[str, Any]
     labels = all(page["rows"]["labels"] for page in read)
     entries = [*_entries(rows, read, labels, memory, step)]
     entries += pixels.judge(read, rows, memory, step)
-    entries += repeats.judge(pages, account, memory, step)
+    entries += repeated_rows.judge(pages, account, memory, step)
     shown: dict[str, Any] = {"count": sum(sum(page["rows"]["sizes"]) for page in read)}
     if labels:
         shown["targets"] = sum(row.targets for row in rows)
-    shown |= {"rows": [*_kept(read, account, entries)], "digest": repeats.digest(read)}
+    shown |= {"rows": [*_kept(read, account, entries)], "digest": repeated_rows.digest(read)}
     warned = any(entry.level == "warning" for entry in entries)
     return Verdict("rows", "differs" if warned else "balances", tuple(entries), shown=shown)
 

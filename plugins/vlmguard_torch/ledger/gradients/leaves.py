@@ -15,7 +15,7 @@ from torch.autograd.graph import get_gradient_edge
 from torch.utils.weak import TensorWeakRef
 
 from vlmguard.runtime.faults import contain
-from vlmguard_torch.ledger.gradients import fsdp2, wrapped
+from vlmguard_torch.ledger.gradients import fsdp2_shards, wrapped
 from vlmguard_torch.ledger.gradients.sketch import WIDTH, readable, sketch, table, times
 from vlmguard_torch.ledger.reader import Subject
 
@@ -50,7 +50,7 @@ class Leaves:
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
         self.home = _home(subject.parameters)
-        self.sharded = fsdp2.Places(subject)
+        self.sharded = fsdp2_shards.Places(subject)
         self.index: list[int] = []
         self.unread: dict[int, str] = {}
         self.forwards: list[str] = []
@@ -127,7 +127,7 @@ class Leaves:
     def _part(self, n: int, gradient: Any) -> None:
         self.parts[n] += 1
         self.late |= self.stepping
-        local, start, weight = fsdp2.local(gradient, self.subject.account.world)
+        local, start, weight = fsdp2_shards.local(gradient, self.subject.account.world)
         if not readable(local):
             self.unread[n] = "its gradient is sparse, or split in a way that is not read"
             return
@@ -168,7 +168,7 @@ class Leaves:
 
     def _look(self, gradient: Any, n: int, first: bool) -> None:
         """It was changed since the last part: by a wrapper, or somebody set it to zero."""
-        local, start, weight = fsdp2.local(gradient, self.subject.account.world)
+        local, start, weight = fsdp2_shards.local(gradient, self.subject.account.world)
         held = times(sketch(local, start), weight)
         square = (held * held).sum()
         if first:

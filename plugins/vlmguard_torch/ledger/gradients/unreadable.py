@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vlmguard_torch.ledger.gradients import given_deepspeed
+from vlmguard_torch.ledger.gradients import optimizer_input_deepspeed
 from vlmguard_torch.ledger.reader import Subject
 
 _FLAT = "FSDP1 keeps parameters in flat tensors"
@@ -14,7 +14,7 @@ def why_not(subject: Subject) -> str:
         return why
     if subject.engine is None:
         return ""
-    why = given_deepspeed.why_not(subject.engine)
+    why = optimizer_input_deepspeed.why_not(subject.engine)
     return why or ("DeepSpeed averages over some of the ranks" if divides(subject) else "")
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from vlmguard_torch.ledger.gradients import loss_scale, meddling
-from vlmguard_torch.ledger.gradients.given import Given
 from vlmguard_torch.ledger.gradients.leaves import leaves_of
+from vlmguard_torch.ledger.gradients.optimizer_input import Given
 from vlmguard_torch.ledger.gradients.unreadable import why_not
 from vlmguard_torch.ledger.reader import Reader, Subject
 

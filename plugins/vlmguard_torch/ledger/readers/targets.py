@@ -12,12 +12,12 @@ import torch
 
 from vlmguard.ledger.stations.targets import FIELDS
 from vlmguard.runtime.faults import contain
-from vlmguard_torch.calls import Behind, ForwardHook
 from vlmguard_torch.ledger.gradients.loss_scale import scaler
 from vlmguard_torch.ledger.reader import Reader, Subject
 from vlmguard_torch.ledger.readers import head as heads
 from vlmguard_torch.ledger.readers import special
 from vlmguard_torch.ledger.readers.head import Autocast, Head
+from vlmguard_torch.module_calls import Behind, ForwardHook
 
 WHAT = "the ledger's targets"
 POSITIONS, FEW = 64, 8

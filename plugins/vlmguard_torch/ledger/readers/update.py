@@ -125,9 +125,9 @@ class Update(Reader):
 
     def _unheld(self) -> list[int]:
         """Trainable tensors that no optimizer holds; under torch's, those with a gradient."""
-        from vlmguard_torch.ledger import known
+        from vlmguard_torch.ledger import optimizers
 
-        held = known.held(self.subject.optimizer)
+        held = optimizers.held(self.subject.optimizer)
         engine = self.subject.engine is not None
         if engine and not any(id(p) in held for p in self.subject.parameters):
             return []

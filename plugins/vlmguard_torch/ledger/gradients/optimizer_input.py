@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from vlmguard_torch.ledger.gradients import fsdp2, given_deepspeed
+from vlmguard_torch.ledger.gradients import fsdp2_shards, optimizer_input_deepspeed
 from vlmguard_torch.ledger.gradients.sketch import readable, sketch, table, times, wide
 from vlmguard_torch.ledger.reader import Subject
 
@@ -63,9 +63,9 @@ class Given:
         return [times(sketch(part, start), weight), times(square, weight), peak.view(1)]
 
 
-def fragments(subject: Subject, n: int) -> list[given_deepspeed.Fragment]:
+def fragments(subject: Subject, n: int) -> list[optimizer_input_deepspeed.Fragment]:
     """This rank's parts of the gradient of tensor ``n``; empty without one."""
     if subject.engine is not None:
-        return given_deepspeed.fragments(subject.parameters[n])
+        return optimizer_input_deepspeed.fragments(subject.parameters[n])
     gradient = subject.parameters[n].grad
-    return [] if gradient is None else [fsdp2.local(gradient, subject.account.world)]
+    return [] if gradient is None else [fsdp2_shards.local(gradient, subject.account.world)]

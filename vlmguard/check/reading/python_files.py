@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from vlmguard.runtime import sources as finders
+from vlmguard.runtime import definitions as finders
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -18,10 +18,10 @@ from vlmguard.runtime import seams
 from vlmguard.runtime.faults import contain
 from vlmguard_torch import stepping
 from vlmguard_transformers import trainer as hf
+from vlmguard_transformers.data.batches import HEARS
 from vlmguard_transformers.model import padding
+from vlmguard_transformers.model_reading import Reading
 from vlmguard_transformers.profile import Paths, Profile
-from vlmguard_transformers.reading import Reading
-from vlmguard_transformers.rows.batches import HEARS
 from vlmguard_transformers.watch import forwards
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from vlmguard.check.reading.files import Unreadable
-from vlmguard.check.reading.rows import kind
+from vlmguard.check.reading.row_kinds import kind
 
 Row = dict[str, Any]
 MOST = 500

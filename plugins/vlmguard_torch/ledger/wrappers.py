@@ -13,10 +13,10 @@ from vlmguard.core import runstate
 from vlmguard.runtime import seams
 from vlmguard.runtime.faults import contain
 from vlmguard_torch import stepping
-from vlmguard_torch.calls import ForwardHook, is_compiled
 from vlmguard_torch.layout import towers
-from vlmguard_torch.ledger import known, start, watcher
+from vlmguard_torch.ledger import optimizers, start, watcher
 from vlmguard_torch.ledger.readers import special
+from vlmguard_torch.module_calls import ForwardHook, is_compiled
 
 Args = tuple[Any, ...]
 Options = dict[str, Any]
@@ -35,7 +35,7 @@ def optimizer(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
 
 def _noted(optimizer: Any) -> None:
     seams.wake()
-    known.note(optimizer)
+    optimizers.note(optimizer)
 
 
 def wrapped(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
@@ -141,7 +141,8 @@ class _Waiting:
     def _look(self, module: Any, args: Args, kwargs: Any) -> None:
         if not (module.training and torch.is_grad_enabled()):
             return
-        found = [] if _guarded() else [each for each in known.optimizers() if moves(each, module)]
+        known = [] if _guarded() else optimizers.optimizers()
+        found = [each for each in known if moves(each, module)]
         if found or _guarded() or next(self._left) <= 0:
             self._handle.remove()
         # FSDP2's root has its hooks asked already: what this forward uses cannot be seen.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from vlmguard.rehearse import rows
+from vlmguard.rehearse import training_rows
 from vlmguard.rehearse.request import Request
 
 Row = dict[str, Any]
@@ -191,14 +191,16 @@ def _noise(number: int, count: int) -> bytes:
     return bytes(made)
 
 
-def evaluated(request: Request, trained: rows.Sample, place: Path) -> Path:
+def evaluated(request: Request, trained: training_rows.Sample, place: Path) -> Path:
     """Rows to evaluate on: of the user's own files, else as those that are trained on."""
     sample = trained
     if request.evaluated:
-        sample = rows.sample(request.evaluated, shuffled=True)
+        sample = training_rows.sample(request.evaluated, shuffled=True)
         root = request.media_root or request.env.get("ROOT_IMAGE_DIR") or request.folder
         apart = place / "evaluated"
         apart.mkdir()
         saved(sample.rows, apart)
         here(sample.rows, apart, lambda name: os.path.exists(os.path.join(root, name)))
-    return rows.write(place / "rows-evaluated.jsonl", rows.unlike(sample, request.ranks))
+    return training_rows.write(
+        place / "rows-evaluated.jsonl", training_rows.unlike(sample, request.ranks)
+    )

@@ -17,12 +17,12 @@ from vlmguard.runtime.faults import contain
 from vlmguard_accelerate import loaders, loop
 from vlmguard_accelerate.standin import Ddp, StandIn
 from vlmguard_torch import stepping
-from vlmguard_torch.ledger import known, watcher
-from vlmguard_torch.ledger.plain import moves
+from vlmguard_torch.ledger import optimizers, watcher
+from vlmguard_torch.ledger.wrappers import moves
 from vlmguard_transformers import accelerators, apply
+from vlmguard_transformers.model_reading import Reading
 from vlmguard_transformers.profile import Profile
-from vlmguard_transformers.reading import Reading
-from vlmguard_transformers.watch import steps
+from vlmguard_transformers.watch import first_steps
 
 Args = tuple[Any, ...]
 Options = dict[str, Any]
@@ -133,8 +133,8 @@ def _forward(state: RunState, module: Any, args: Args, kwargs: Options) -> None:
     if not (module.training and torch.is_grad_enabled()):
         return
     made = loop.loop_of(state)
-    contain("watching gradients", steps.before, made, state)
-    for each in known.optimizers():
+    contain("watching gradients", first_steps.before, made, state)
+    for each in optimizers.optimizers():
         for books in contain("watching gradients", watch, state, each) or ():
             books.forward(module, args, kwargs)  # its own hook is too late for this one
 
@@ -151,7 +151,7 @@ def watch(state: RunState, optimizer: Any) -> list[watcher.Watcher]:
         return []  # another model's
     # FSDP2's root has its hooks asked already: what this forward uses cannot be seen.
     sharded = state.run is not None and state.run.strategy == "fsdp2"
-    steps.watch(made, state, own, whole=not sharded)
+    first_steps.watch(made, state, own, whole=not sharded)
     if runstate.of(own) is state and hasattr(own, "register_step_post_hook"):
         done = partial(_stepped, weakref.ref(state))
         state.at_close(own.register_step_post_hook(done).remove)
@@ -167,5 +167,5 @@ def judge(state: RunState | None) -> None:
     made = loop.loop_of(state)
     if state is None or made is None:
         return
-    steps.after(made, state)
+    first_steps.after(made, state)
     loop.stepped(state, made)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from vlmguard_torch.calls import ForwardHook
 from vlmguard_torch.layout import fsdp2
 from vlmguard_torch.ledger.reader import Subject
+from vlmguard_torch.module_calls import ForwardHook
 
 
 class Places:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from vlmguard.ranks.calls import phase
+from vlmguard.ranks.collective_calls import phase
 
 POINTS = (
     ("transformers.trainer", "Trainer", "training_step", "forward", "step"),
