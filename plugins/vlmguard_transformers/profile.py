@@ -99,7 +99,7 @@ class Profile:
             return named
         from vlmguard_torch.layout import by_structure
 
-        return by_structure.towers_of(trainer.model)
+        return by_structure.unnamed(trainer.model)
 
     def parts(self, trainer: Any) -> Paths:
         """The words that a freeze policy may use besides names."""
