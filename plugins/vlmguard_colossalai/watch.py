@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from vlmguard import guard
+from vlmguard import guard, run_report
 from vlmguard.core.findings import Finding
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime import report
@@ -264,7 +264,7 @@ def after_step(optimizer: Any) -> None:
     if state is not None:
         state.pending = False  # also where a fault of ours kept `before_step` from it
         state.completer.held()
-        guard.first_step(state.state)
+        run_report.first_step(state.state)
 
 
 def before_step(optimizer: Any) -> None:

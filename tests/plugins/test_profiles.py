@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from tests.plugins.test_features import Speaking
-from vlmguard import guard
+from vlmguard import guard, run_report
 from vlmguard.core import runstate, settings
 from vlmguard.core.advice import FindUnused, SetVariant
 from vlmguard.core.errors import SettingsError, Stop
@@ -378,7 +378,7 @@ def test_a_compiled_model_has_no_ledger_and_that_is_said_once(
     monkeypatch, capsys, setting, greets, lines
 ):
     monkeypatch.setattr(hf, "compiles", lambda trainer: True)
-    monkeypatch.setattr(guard, "greets", lambda state: greets)
+    monkeypatch.setattr(run_report, "greets", lambda state: greets)
     state = RunState(settings.Settings(ledger=setting))
     state.run = Run(framework="transformers")
     for _ in range(2):

@@ -19,7 +19,7 @@ from torch import nn
 
 import vlmguard_swift
 import vlmguard_transformers
-from vlmguard import guard
+from vlmguard import guard, run_report
 from vlmguard.core import runstate
 from vlmguard.core.advice import (
     FindUnused,
@@ -105,7 +105,7 @@ FUNCTIONS = [
     (arguments, "resolve"),
     (dry_run, "rehearse"),
     (encoded, "Look"),
-    (guard, "confirmed"),
+    (run_report, "confirmed"),
     (guard, "on_error"),
     (padding, "ran"),
     (phases, "mark"),
@@ -133,7 +133,7 @@ def test_a_failure_between_ranks_takes_back_what_a_blank_input_held(
 ):
     _, state = opened
     state.set["VG106"] = Finding("VG106", "error", "why")
-    guard.confirmed(state, "a forward ran on it")
+    run_report.confirmed(state, "a forward ran on it")
     monkeypatch.setattr(padding, "ran", lambda _: ran)
     failing = {"__name__": where}
     exec(f"def fail():\n    raise {kind}('they do not match')", failing)
@@ -525,7 +525,7 @@ def test_two_runs_in_one_process_have_their_own_counts(capsys):
             return {"variant": ["use_reentrant: True → False"]}
 
         found = guard.pre_wrap(translate, change)
-        guard.first_step(found)
+        run_report.first_step(found)
         guard.close(found)
 
     once()
@@ -542,7 +542,7 @@ def test_two_runs_in_one_process_have_their_own_counts(capsys):
 def test_a_quiet_profile_greets_no_run_in_which_nothing_is_found(capsys):
     run = Run("transformers", {"torch": "2.13.0"}, "single")
     state = guard.pre_wrap(lambda: run, lambda plan: {}, speaks=False)
-    guard.first_step(state)
+    run_report.first_step(state)
     assert capsys.readouterr().err == ""
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from vlmguard import guard
+from vlmguard import guard, run_report
 from vlmguard.core.findings import Finding
 from vlmguard.core.runstate import RunState
 from vlmguard.ledger.account import STATIONS, Account, Entry, Page, Verdict
@@ -64,7 +64,7 @@ class Speaker:
     def _sum_up(self) -> None:
         told = line.text(self._records) if self._records else ""
         self._records = None
-        if told and (self.state is None or guard.greets(self.state)):
+        if told and (self.state is None or run_report.greets(self.state)):
             report.line(told)
 
     def _judge(self, entries: Sequence[Entry]) -> None:

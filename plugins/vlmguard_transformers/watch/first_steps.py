@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vlmguard import guard, registry
+from vlmguard import guard, registry, run_report
 from vlmguard.core import runstate
 from vlmguard.core.facts import PARTITIONED, Run
 from vlmguard.core.runstate import RunState
@@ -214,7 +214,7 @@ def after_engine(optimizer: Any) -> None:
 def after(trainer: Any, state: RunState) -> None:
     """A step is over, its backward has run."""
     forwards.judge(state)
-    guard.first_step(state)
+    run_report.first_step(state)
     _count(state)
 
 
@@ -224,7 +224,7 @@ def confirmed(state: RunState) -> None:
     if ran:
         times = "a forward" if ran == 1 else f"{ran} forwards"
         how = f"{times} that lacked media ran the towers on a blank input, and the step held"
-        guard.confirmed(state, how)
+        run_report.confirmed(state, how)
 
 
 def failed(state: RunState | None, error: BaseException) -> None:
@@ -235,7 +235,7 @@ def failed(state: RunState | None, error: BaseException) -> None:
         return
     times = "a forward" if ran == 1 else f"{ran} forwards"
     how = f"a blank input had run in {times} of this rank, and then the ranks failed together"
-    guard.taken_back(state, how, error)
+    run_report.taken_back(state, how, error)
 
 
 _TOGETHER = ("torch.distributed", "torch.nn.parallel", "deepspeed")
@@ -258,4 +258,4 @@ def _count(state: RunState) -> None:
     calls = state.kept.get(_CALLS)
     most = calls.step() if calls is not None and state.run is not None else 0
     if state.run is not None and most > state.run.forwards:
-        guard.proved(state, "VG102", f"a tower ran {most} times in this step, and it held")
+        run_report.proved(state, "VG102", f"a tower ran {most} times in this step, and it held")

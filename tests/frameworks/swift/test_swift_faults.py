@@ -21,7 +21,7 @@ SFT = ["sft"]
 WATCHING = (
     "vlmguard_transformers.arguments:settle",
     "vlmguard_transformers.arguments:check_freeze",
-    "vlmguard.guard:_header",
+    "vlmguard.run_report:header",
     "vlmguard.agree:basis",
     "vlmguard.agree:plan",
     "vlmguard_torch.layout.freezing:check",
@@ -60,7 +60,7 @@ UNWATCHED = ("vlmguard.core.runstate:of",)
 """How a run is found again."""
 CAMPAIGN = pytest.mark.campaign
 ALONE = {
-    "vlmguard.guard:_tell",
+    "vlmguard.run_report:changed",
     *UNWATCHED,
     "vlmguard.runtime.report:say",
     "vlmguard_transformers.model.observation:_observe",
@@ -126,7 +126,7 @@ def test_a_second_fault_behind_a_first_changes_nothing_either(name):
 @CAMPAIGN
 def test_what_cannot_be_said_is_mended_all_the_same():
     off = run("image", [*LORA, *NON_REENTRANT])
-    on = run("image", [*LORA, *REENTRANT], "vlmguard.guard:_tell")
+    on = run("image", [*LORA, *REENTRANT], "vlmguard.run_report:changed")
     assert (off.returncode, on.returncode) == (0, 0), tail(on)
     verdict = bitwise(on.ranks, off.ranks)
     assert verdict, str(verdict)
