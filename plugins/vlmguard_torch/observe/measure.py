@@ -37,12 +37,13 @@ def cut_or_whole(
     blank: Blank | None,
     media: tuple[str, ...] | None = None,
     reentrant: bool = False,
+    named: Parameters | None = None,
 ) -> Observed:
     """Within `SECONDS`. A class that builds its layers by a rule of its own may not stand a cut;
     all of them then."""
     limit = row_trace.Limit.of(SECONDS, WAIT)
     try:
-        facts = measure(model, part, blank, limit, MOST_LAYERS, media, reentrant)
+        facts = measure(model, part, blank, limit, MOST_LAYERS, media, reentrant, named)
         failed = None if facts else facts
     except row_trace.TooLong:
         raise
@@ -51,7 +52,8 @@ def cut_or_whole(
     if failed is None:
         return facts
     try:
-        return measure(model, part, blank, limit, ALL_LAYERS, media, reentrant) or failed
+        whole = measure(model, part, blank, limit, ALL_LAYERS, media, reentrant, named)
+        return whole or failed
     except Exception:
         return failed
 
@@ -64,15 +66,17 @@ def measure(
     most_layers: int = MOST_LAYERS,
     media: tuple[str, ...] | None = None,
     reentrant: bool = False,
+    named: Parameters | None = None,
 ) -> Observed:
-    """Observe without cache, switch or containment; call it under `isolated_state`."""
+    """Observe without cache, switch or containment; call it under `isolated_state`. ``named`` are
+    the model's parameters, if they have been walked over."""
     begun = time.monotonic()
     shrunk = shrink(model.config, most_layers)
     with unpartitioned():
         copy = tiny(type(model), shrunk.config, limit)
     found = counterparts.modules(model, copy, shrunk.stacks)
     carry_over(model, copy, found)
-    named = Parameters(model)
+    named = Parameters(model) if named is None else named
     names = [name for name, _ in named.named_parameters(remove_duplicate=False)]
     stands = counterparts.parameters(names, found, copy)
     rows = example_rows.Rows(copy, row_trace.TooLong)
