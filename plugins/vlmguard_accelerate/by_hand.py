@@ -7,14 +7,14 @@ from typing import Any
 
 from vlmguard.core import runstate
 from vlmguard.runtime import report
-from vlmguard_accelerate import loop, plain
+from vlmguard_accelerate import loop, plain_loop
 from vlmguard_accelerate.standin import NONE, StandIn
 from vlmguard_torch.layout import by_structure
 
 _WRAPPERS = ("DataParallel", "DistributedDataParallel")
 
 
-class ByHand(plain.Plain):
+class ByHand(plain_loop.Plain):
     """The plain profile. Whoever asks for the guard is told that it is there."""
 
     speaks = True
@@ -36,11 +36,11 @@ def begin(model: Any, optimizer: Any, dataset: Any, collate_fn: Any) -> None:
     rows = None
     if dataset is not None:
         rows = SimpleNamespace(dataset=dataset, collate_fn=collate_fn or _default())
-    state = plain.begin(StandIn(NONE, model, brief=True), model, rows, PROFILE)
+    state = plain_loop.begin(StandIn(NONE, model, brief=True), model, rows, PROFILE)
     if state is not None:
-        plain.listen(state, model)
+        plain_loop.listen(state, model)
         if optimizer is not None:
-            plain.watch(state, optimizer)
+            plain_loop.watch(state, optimizer)
 
 
 def _obstacle(model: Any) -> str:
@@ -49,7 +49,7 @@ def _obstacle(model: Any) -> str:
         return "the model has no tower that sees or hears"
     if not loop.trains_towers(model):
         return "no parameter of the model requires a gradient"
-    if not plain.reads():
+    if not plain_loop.reads():
         return "transformers, which knows the classes of models, is not imported"
     return ""
 

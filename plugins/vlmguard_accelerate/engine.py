@@ -11,9 +11,9 @@ from vlmguard import guard
 from vlmguard.core import runstate
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime.faults import contain
-from vlmguard_accelerate import loop, plain
+from vlmguard_accelerate import loop, plain_loop
 from vlmguard_accelerate.standin import Deepspeed
-from vlmguard_transformers.watch import steps
+from vlmguard_transformers.watch import first_steps
 
 Args = tuple[Any, ...]
 Options = dict[str, Any]
@@ -25,7 +25,7 @@ def taken(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
     made = wrapped(*args, **kwargs)
     if state is not None:
         contain("watching gradients", _watch, state, instance)
-        contain("listening to a loop's forwards", plain.listen, state, instance)
+        contain("listening to a loop's forwards", plain_loop.listen, state, instance)
     return made
 
 
@@ -37,14 +37,14 @@ def _begin(engine: Any, kwargs: Options) -> RunState | None:
     moves = kwargs.get("optimizer") or getattr(settings, "optimizer_name", None)
     if not moves or not isinstance(config, Mapping) or hasattr(type(engine), "train_batch"):
         return None
-    if not loop.trains_towers(model) or not plain.alone(model):
+    if not loop.trains_towers(model) or not plain_loop.alone(model):
         return None
     dataset, rows = kwargs.get("training_data"), None
     if dataset is not None:
         collate = kwargs.get("collate_fn")
         rows = SimpleNamespace(dataset=dataset, collate_fn=collate, shuffled=True)  # by DeepSpeed
     many = getattr(settings, "gradient_accumulation_steps", None)
-    return plain.begin(Deepspeed(model, config, many or 1), model, rows)
+    return plain_loop.begin(Deepspeed(model, config, many or 1), model, rows)
 
 
 def _watch(state: RunState, engine: Any) -> None:
@@ -52,7 +52,7 @@ def _watch(state: RunState, engine: Any) -> None:
     if made is not None and engine.optimizer is not None:
         made.accelerator.belongs(engine)
         runstate.bind(engine, state)
-        steps.watch(made, state, engine.optimizer)
+        first_steps.watch(made, state, engine.optimizer)
 
 
 def backward(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
@@ -75,7 +75,7 @@ def step(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
         contain("explaining the failure", _failed, instance, error)
         raise
     if ends:
-        contain("judging gradients", plain.judge, state)
+        contain("judging gradients", plain_loop.judge, state)
     return done
 
 
@@ -86,5 +86,5 @@ def _ends(engine: Any) -> bool:
 def _failed(engine: Any, error: Exception) -> None:
     state = runstate.of(engine)
     if state is not None:
-        steps.failed(state, error)
+        first_steps.failed(state, error)
         guard.on_error(state.run, None, error)

@@ -16,14 +16,14 @@ from vlmguard.core.facts import Phase
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime.faults import contain
 from vlmguard_torch import stepping
-from vlmguard_torch.calls import ForwardHook, Heard, Witness
 from vlmguard_torch.layout import by_structure
+from vlmguard_torch.module_calls import ForwardHook, Heard, Witness
 from vlmguard_transformers import accelerators, apply
 from vlmguard_transformers import trainer as hf
+from vlmguard_transformers.data import batches
+from vlmguard_transformers.model_reading import Reading
 from vlmguard_transformers.profile import Profile
-from vlmguard_transformers.reading import Reading
-from vlmguard_transformers.rows import batches
-from vlmguard_transformers.watch import forwards, steps
+from vlmguard_transformers.watch import first_steps, forwards
 
 Args = tuple[Any, ...]
 Options = dict[str, Any]
@@ -129,7 +129,7 @@ def _watch(accelerator: Any, whole: bool) -> None:
         if loop is None or loop.accelerator is not accelerator or loop.model is None:
             continue
         for optimizer in getattr(accelerator, "_optimizers", ()):
-            steps.watch(loop, state, optimizer, whole=whole)
+            first_steps.watch(loop, state, optimizer, whole=whole)
 
 
 def _listen(state: RunState, made: Any) -> None:
@@ -148,7 +148,7 @@ def witness(state: RunState, module: Any) -> None:
 
 
 def _explain(state: RunState, error: BaseException) -> None:
-    contain("taking back what did not hold", steps.failed, state, error)
+    contain("taking back what did not hold", first_steps.failed, state, error)
     guard.on_error(state.run, None, error)
 
 
@@ -207,7 +207,7 @@ def begin(state: RunState, read: Reading, look: Callable[..., None]) -> None:
     hearing = ForwardHook("noting a batch", partial(look, state)).on(loop.model)
     state.kept[_HEARING] = hearing
     state.at_close(hearing.remove)
-    contain("watching gradients", steps.start, read, state)
+    contain("watching gradients", first_steps.start, read, state)
 
 
 def hears_first(state: RunState, model: Any) -> None:
@@ -223,9 +223,9 @@ def loop_of(state: RunState | None) -> Loop | None:
 
 def stepped(state: RunState, loop: Loop) -> None:
     """A step is judged: what it leaves for the next one."""
-    steps.confirmed(state)
+    first_steps.confirmed(state)
     loop.heard.clear()
-    if steps.settle(state):
+    if first_steps.settle(state):
         state.kept[_HEARING].remove()
 
 
@@ -266,7 +266,7 @@ def backward(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
         return wrapped(*args, **kwargs)
     loop = state.kept[_KEY]
     if not contain("watching gradients", _settled, instance, state):
-        contain("watching gradients", steps.before, loop, state)
+        contain("watching gradients", first_steps.before, loop, state)
         contain("watching gradients", _watch, instance, False)
     try:
         return wrapped(*args, **kwargs)
@@ -279,13 +279,13 @@ def failed(accelerator: Any, error: Exception) -> None:
     """A backward of a loop has raised: explain it."""
     state = guard.state_of(accelerator)
     if state is not None and _KEY in state.kept:
-        contain("taking back what did not hold", steps.failed, state, error)
+        contain("taking back what did not hold", first_steps.failed, state, error)
         contain("explaining the failure", guard.on_error, state.run, None, error)
 
 
 def _settled(accelerator: Any, state: RunState) -> bool:
     optimizers = getattr(accelerator, "_optimizers", ())
-    return bool(optimizers) and steps.settled(state, optimizers)
+    return bool(optimizers) and first_steps.settled(state, optimizers)
 
 
 def step(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
@@ -296,12 +296,12 @@ def step(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
 
 def _judge(optimizer: Any) -> None:
     state = runstate.of(stepping.own(optimizer))
-    if state is None or _KEY not in state.kept or steps.settled(state, (optimizer,)):
+    if state is None or _KEY not in state.kept or first_steps.settled(state, (optimizer,)):
         return
     loop = state.kept[_KEY]
-    steps.after(loop, state)
+    first_steps.after(loop, state)
     if getattr(loop.accelerator, "sync_gradients", True):
-        steps.after_engine(optimizer)
+        first_steps.after_engine(optimizer)
     stepped(state, loop)
 
 

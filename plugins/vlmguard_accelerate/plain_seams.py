@@ -9,7 +9,8 @@ What is patched and why:
   ``.backward`` and ``.step``: what they raise, and the ends of windows;
 * ``DataLoader.__init__``: which rows that loop has.
 
-Standard library only: this is imported while torch is. Read on in `plain`, `sharded`, `engine`.
+Standard library only: this is imported while torch is. Read on in `plain_loop`, `sharded` and
+`engine`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from vlmguard_transformers import SEAMS as OF_TRAINERS
 _HERE, _ENGINE = "vlmguard_accelerate", "deepspeed.runtime.engine:DeepSpeedEngine"
 SEAMS = (
     Seam("plain ddp", ("torch.nn.parallel.distributed:DistributedDataParallel.__init__",),
-         f"{_HERE}.plain:wrapped",
+         f"{_HERE}.plain_loop:wrapped",
          "judges and mends a plain loop's run before DDP takes its model"),
     Seam("plain fsdp2", ("torch.distributed.fsdp._fully_shard._fully_shard:fully_shard",
                          "torch.distributed._composable.fsdp.fully_shard:fully_shard"),

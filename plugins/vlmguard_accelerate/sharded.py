@@ -9,7 +9,7 @@ from typing import Any
 
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime.faults import contain
-from vlmguard_accelerate import loop, plain
+from vlmguard_accelerate import loop, plain_loop
 from vlmguard_accelerate.standin import FSDP2, StandIn
 
 
@@ -25,13 +25,13 @@ def taken(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, 
 
 def _begin(module: Any) -> RunState | None:
     """The open state of a loop that trains towers, if this is where it begins."""
-    if not loop.trains_towers(module) or not plain.alone(module):
+    if not loop.trains_towers(module) or not plain_loop.alone(module):
         return None
     plugin = SimpleNamespace(fsdp_version=2)
-    return plain.begin(StandIn(FSDP2, module, brief=True, fsdp_plugin=plugin), module)
+    return plain_loop.begin(StandIn(FSDP2, module, brief=True, fsdp_plugin=plugin), module)
 
 
 def _listen(state: RunState, module: Any) -> None:
     """Before FSDP2 puts whole parameters in the place of its shards, which the optimizer moves."""
     loop.hears_first(state, module)
-    plain.listen(state, module)
+    plain_loop.listen(state, module)

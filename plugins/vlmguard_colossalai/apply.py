@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from vlmguard.core.plan import Plan
-from vlmguard.guard import Changes
+from vlmguard.run_report import Changes
 from vlmguard_colossalai.translate import Scene
 from vlmguard_torch.layout import freezing, parameters
 from vlmguard_torch.layout.model_checkpointing import set_on_model

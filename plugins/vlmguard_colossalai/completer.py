@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from vlmguard import guard, registry
+from vlmguard import guard, registry, run_report
 from vlmguard.core import plan as planning
 from vlmguard.core.facts import Phase
 from vlmguard.core.findings import Finding
@@ -166,7 +166,7 @@ class Completer:
     def blame(self, error: BaseException) -> None:
         """A completed batch that fails says that it is one."""
         if self.put_in:
-            guard.explain(
+            run_report.explain(
                 error,
                 f"vlmguard: {CODE} had put a dummy image behind this batch's first row "
                 f"({self.put_in} more tokens); {CODE}=off leaves batches as they are",

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from vlmguard import guard
+from vlmguard import guard, run_report
 from vlmguard.core.findings import Finding
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime import report
@@ -24,8 +24,8 @@ from vlmguard_colossalai.completer import Completer
 from vlmguard_colossalai.facts import Forward
 from vlmguard_colossalai.touched import Touched
 from vlmguard_colossalai.translate import Scene
-from vlmguard_torch.calls import Heard
 from vlmguard_torch.layout.towers import kind_of, plain
+from vlmguard_torch.module_calls import Heard
 from vlmguard_torch.observe.reached import NOT_KEPT, untouched
 from vlmguard_torch.watch import dry_run
 from vlmguard_torch.watch.gradients import Watch
@@ -264,7 +264,7 @@ def after_step(optimizer: Any) -> None:
     if state is not None:
         state.pending = False  # also where a fault of ours kept `before_step` from it
         state.completer.held()
-        guard.first_step(state.state)
+        run_report.first_step(state.state)
 
 
 def before_step(optimizer: Any) -> None:

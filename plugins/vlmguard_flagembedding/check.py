@@ -8,7 +8,7 @@ from vlmguard.check import hf
 from vlmguard.check.facts import Draft
 from vlmguard.check.framework import CannotTell, Framework
 from vlmguard.check.launcher import Job
-from vlmguard.check.reading import scripts, sources
+from vlmguard.check.reading import python_files, scripts
 from vlmguard.check.reading.fields import Values
 from vlmguard.check.reading.files import Files
 
@@ -27,7 +27,7 @@ class FlagEmbedding(Framework):
         other = re.search(r"\.(?:evaluation|inference)(?:\.|$)", entry)
         return f"{entry} does not train" if other else ""
 
-    def classes(self, entry: str) -> list[sources.Class]:
+    def classes(self, entry: str) -> list[python_files.Class]:
         found = scripts.classes(f"{entry}.__main__")
         if not found:
             raise CannotTell(f"{entry}: this release of FlagEmbedding has no such module")

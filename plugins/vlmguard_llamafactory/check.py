@@ -12,7 +12,7 @@ from vlmguard.check import hf
 from vlmguard.check.facts import Draft
 from vlmguard.check.framework import CannotTell, Edit, Framework
 from vlmguard.check.launcher import Job, count
-from vlmguard.check.reading import model, rows, scripts, sources
+from vlmguard.check.reading import model_config, python_files, row_kinds, scripts
 from vlmguard.check.reading.fields import Field, Values, Wrong
 from vlmguard.check.reading.files import Files, Unreadable
 from vlmguard.check.shell.state import known
@@ -24,7 +24,6 @@ _CLASSES = (("model_args", "ModelArguments"), ("data_args", "DataArguments"),
             ("generating_args", "GeneratingArguments"))  # fmt: skip
 _FLAGS = {"vision": "freeze_vision_tower", "aligner": "freeze_multi_modal_projector",
           "llm": "freeze_language_model"}  # fmt: skip
-_MIXED = ("mllm_demo",)
 
 
 class LlamaFactory(Framework):
@@ -48,8 +47,10 @@ class LlamaFactory(Framework):
     def trains(self, entry: str) -> str:
         return "" if entry == "train" else f"llamafactory-cli {entry} does not train"
 
-    def classes(self, entry: str) -> list[sources.Class]:
-        found = [sources.find(f"llamafactory.hparams.{where}", name) for where, name in _CLASSES]
+    def classes(self, entry: str) -> list[python_files.Class]:
+        found = [
+            python_files.find(f"llamafactory.hparams.{where}", name) for where, name in _CLASSES
+        ]
         if any(one is None for one in found):
             raise CannotTell("this release of LLaMA-Factory keeps its arguments elsewhere")
         return [one for one in found if one is not None]
@@ -96,7 +97,7 @@ class LlamaFactory(Framework):
         tuning = str(values.get("finetuning_type") or "lora")
         draft = Draft(self.name, tuning=tuning)
         hf.strategy(values, job, files, draft)
-        found = model.of(str(values.get("model_name_or_path") or ""), files, job.env)
+        found = model_config.of(str(values.get("model_name_or_path") or ""), files, job.env)
         self._towers(values, found, draft)
         if not values.true("disable_gradient_checkpointing"):
             draft.checkpointed = tuple(draft.trains)
@@ -115,7 +116,7 @@ class LlamaFactory(Framework):
                 draft.find_unused = False
         return draft
 
-    def _towers(self, values: Values, found: model.Model, draft: Draft) -> None:
+    def _towers(self, values: Values, found: model_config.Model, draft: Draft) -> None:
         how = "full" if draft.tuning in ("full", "freeze") else "adapters"
         if not found.config:
             draft.doubt(f"model: {found.how}")
@@ -127,14 +128,14 @@ class LlamaFactory(Framework):
         if draft.tuning == "freeze":
             draft.doubt("finetuning_type freeze: which layers train, only the model tells")
 
-    def _rows(self, values: Values, files: Files) -> tuple[rows.Rows, list[str]]:
+    def _rows(self, values: Values, files: Files) -> tuple[row_kinds.Rows, list[str]]:
         """Names of dataset_info.json in ``dataset_dir`` → the files behind them."""
         asked = hf.datasets(values, "dataset")
         names = [name.strip() for text in asked for name in text.split(",") if name.strip()]
         folder = values.get("dataset_dir") or "data"
         info = os.path.join(str(folder), "dataset_info.json")
         if not isinstance(folder, str) or not known(folder) or not files.there(info):
-            return rows.Rows(), [f"{name}: {info} is not here" for name in names]
+            return row_kinds.Rows(), [f"{name}: {info} is not here" for name in names]
         table = files.data(info)
         found, unknown = [], []
         for name in names:
@@ -145,8 +146,8 @@ class LlamaFactory(Framework):
             (found if file else unknown).append(os.path.join(folder, file) if file else name)
         rest = [f"{name}: not on this disk, so the kinds of its rows are not known"
                 for name in unknown]  # fmt: skip
-        told, doubts = rows.of(found, files)
-        return (rows.Rows(missing=told.missing) if unknown else told), doubts + rest
+        told, doubts = row_kinds.of(found, files)
+        return (row_kinds.Rows(missing=told.missing) if unknown else told), doubts + rest
 
     def variant(self, variant: Variant, values: Values) -> list[Edit]:
         found = [edit for edit in super().variant(variant, values)

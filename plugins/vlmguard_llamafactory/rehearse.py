@@ -19,11 +19,11 @@ from vlmguard.rehearse.fixture import Scene
 from vlmguard.rehearse.framework import Commands, Described
 from vlmguard.rehearse.request import Request
 from vlmguard_llamafactory import formats
+from vlmguard_transformers.data import cut
 from vlmguard_transformers.rehearsal import flags, harmless
 from vlmguard_transformers.rehearsal.shrunk import make as make
 from vlmguard_transformers.rehearsal.shrunk import ready as ready
 from vlmguard_transformers.rehearsal.shrunk import remote as remote
-from vlmguard_transformers.rows import cut
 
 NAME = "LLaMA-Factory"
 HARMLESS, REASONS = harmless.HARMLESS, harmless.REASONS

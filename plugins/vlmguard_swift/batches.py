@@ -8,7 +8,7 @@ from vlmguard import guard
 from vlmguard.core import runstate, settings
 from vlmguard.core.facts import Batch, Run, Sample
 from vlmguard.runtime.faults import contain
-from vlmguard_transformers.rows import phases
+from vlmguard_transformers.data import phases
 
 Args = tuple[Any, ...]
 Options = dict[str, Any]
@@ -56,11 +56,11 @@ def fetch(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
 
 
 def _fetched(dataset: Any, before: int, args: Args, row: Any) -> None:
-    from vlmguard_swift import sources
+    from vlmguard_swift import row_origin
 
     if dataset._idx == before:
         if args and isinstance(args[0], int):
-            sources.note(row, dataset.dataset, args[0])
+            row_origin.note(row, dataset.dataset, args[0])
         return
     template = getattr(getattr(dataset, "encode_func", None), "__self__", None)
     state = runstate.inherited(template, settings.get)

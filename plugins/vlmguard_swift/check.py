@@ -12,7 +12,7 @@ from vlmguard.check import hf, loss
 from vlmguard.check.facts import Draft
 from vlmguard.check.framework import CannotTell, Edit, Framework
 from vlmguard.check.launcher import Job, count
-from vlmguard.check.reading import rows, sources
+from vlmguard.check.reading import python_files, row_kinds
 from vlmguard.check.reading.fields import Field, Values, Wrong
 from vlmguard.check.reading.files import Files
 from vlmguard.core.findings import Finding
@@ -60,11 +60,11 @@ class Swift(Framework):
             return f"swift {entry} does not train"
         return ""
 
-    def classes(self, entry: str) -> list[sources.Class]:
+    def classes(self, entry: str) -> list[python_files.Class]:
         if entry.startswith("megatron"):
             raise CannotTell("Megatron: not guarded, and not judged")
         for module, name in _CLASSES[entry]:
-            found = sources.find(module, name)
+            found = python_files.find(module, name)
             if found is not None:
                 return [found]
         raise CannotTell("this release of ms-swift keeps its arguments where they were not found")
@@ -97,14 +97,14 @@ class Swift(Framework):
         self._strategy(values, job, files, draft)
         self._towers(values, model, draft)
         self._checkpointing(values, job, files, draft)
-        found, doubts = rows.of(values.get("dataset") or (), files)
+        found, doubts = row_kinds.of(values.get("dataset") or (), files)
         draft.rows = found
         if draft.trains.get("vision") is not None:
             draft.doubts += doubts
         draft.pads_itself = registry.pads(model, draft.strategy)
         if values.true("chord_sft_dataset"):
             draft.forwards = 2
-            draft.rows = rows.Rows()
+            draft.rows = row_kinds.Rows()
         draft.repeats = _repeats(model, draft)
         draft.doubts += [] if model.how.startswith("config") else [f"model: {model.how}"]
         hf.accumulation(values, draft, default=None)
@@ -116,7 +116,7 @@ class Swift(Framework):
         return draft
 
     def _strategy(self, values: Values, job: Job, files: Files, draft: Draft) -> None:
-        config = sources.package("swift")
+        config = python_files.package("swift")
         known = values.get("deepspeed")
         if known in _DEEPSPEED and config is not None:
             for folder in (config / "config", config / "llm" / "ds_config"):

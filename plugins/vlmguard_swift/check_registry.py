@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from vlmguard.check.reading import model as models
-from vlmguard.check.reading import sources
+from vlmguard.check.reading import model_config as models
+from vlmguard.check.reading import python_files
 from vlmguard.check.reading.fields import Values
 from vlmguard.check.reading.files import Files
 from vlmguard.core.facts import Certainty
@@ -93,7 +93,7 @@ def _entry(found: models.Model, asked: str) -> _Entry | None:
 
 def _folder(names: tuple[str, ...]) -> list[Path]:
     for name in names:
-        file = sources.module_file(name)
+        file = python_files.module_file(name)
         if file is not None:
             return sorted(path for path in file.parent.glob("*.py") if path.name != "__init__.py")
     return []
@@ -190,10 +190,10 @@ def _encoding(template: str) -> list[str]:
 
 
 @functools.cache
-def _template(name: str) -> sources.Class | None:
+def _template(name: str) -> python_files.Class | None:
     """The class of a template, where it is registered with one."""
     for folder in _TEMPLATES:
-        if sources.module_file(folder) is None:
+        if python_files.module_file(folder) is None:
             continue
         for file in _folder((folder,)):
             if not re.search(rf"TemplateType\.{re.escape(name)}\b", _source(file)):
@@ -206,22 +206,22 @@ def _template(name: str) -> sources.Class | None:
                 words = {keyword.arg: keyword.value for keyword in call.keywords}
                 given = words.get("template_cls")
                 if isinstance(given, ast.Name):
-                    return sources.find(f"{folder}.{file.stem}", given.id)
+                    return python_files.find(f"{folder}.{file.stem}", given.id)
     return None
 
 
-def _texts(owner: sources.Class, depth: int) -> Iterator[str]:
+def _texts(owner: python_files.Class, depth: int) -> Iterator[str]:
     """The source of ``_post_encode`` and of those that it delegates to; none for the base's."""
-    found = sources.method(owner, "_post_encode")
+    found = python_files.method(owner, "_post_encode")
     if found is None or found[0].name == "Template" or depth == 0:
         return
     where, text = found
     yield text
     for name in _DELEGATES.findall(text):
         if name.startswith("super"):
-            above = sources.order(where)[1:]
-            target = next((c for c in above if sources.method(c, "_post_encode")), None)
+            above = python_files.order(where)[1:]
+            target = next((c for c in above if python_files.method(c, "_post_encode")), None)
         else:
-            target = sources.find(where.module, name)
+            target = python_files.find(where.module, name)
         if target is not None and target != where:
             yield from _texts(target, depth - 1)

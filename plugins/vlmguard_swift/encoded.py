@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from vlmguard.core.facts import Batch, Phase, Sample
-from vlmguard_swift import counting, sources
+from vlmguard_swift import counting, row_origin
 from vlmguard_torch.media import families
 
 VISUAL = ("pixel_values", "pixel_values_videos", "image_grid_thw", "video_grid_thw", "image_sizes",
@@ -137,9 +137,9 @@ def _known(
     sample: Sample, row: Mapping[str, Any], tokens: Any, ids: frozenset[int], config: Any
 ) -> Sample:
     """What the row of the data says of an odd sample. Text may hold a placeholder's spelling."""
-    source = sources.of(row)
+    source = row_origin.of(row)
     if source is not None:
-        return replace(sample, images=sources.media(source), name=sources.name(source))
+        return replace(sample, images=row_origin.media(source), name=row_origin.name(source))
     start = getattr(config, "vision_start_token_id", None)
     if start is None or sample.keys:
         return sample

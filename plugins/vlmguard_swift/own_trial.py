@@ -13,7 +13,7 @@ import torch
 
 from vlmguard_torch.layout import towers
 from vlmguard_torch.layout.towers import without_adapters
-from vlmguard_torch.observe import measure, record
+from vlmguard_torch.observe import measure, row_trace
 from vlmguard_torch.observe.isolated_state import isolated_state, unpartitioned
 from vlmguard_torch.observe.reached import kept
 from vlmguard_torch.observe.shrink import shrink
@@ -49,7 +49,7 @@ def runs(template: Any, model: Any) -> frozenset[str]:
     base = without_adapters(model)
     with isolated_state(), kept(base):
         with unpartitioned():
-            limit = record.Limit.of(measure.SECONDS, measure.WAIT)
+            limit = row_trace.Limit.of(measure.SECONDS, measure.WAIT)
             config = shrink(base.config, inputs=False).config  # its processor makes them
             copy = measure.tiny(type(base), config, limit)
         called: set[str] = set()

@@ -9,7 +9,7 @@ from typing import Any
 from vlmguard.core.advice import NoCheckpointing
 from vlmguard.core.facts import Certainty, Checkpointing, Strategy
 from vlmguard.runtime import report
-from vlmguard_swift import SEAMS, decision, own_blank, registry
+from vlmguard_swift import SEAMS, decision, model_registry, own_blank
 from vlmguard_torch.layout.towers import without_adapters
 from vlmguard_torch.transaction import Transaction
 from vlmguard_torch.watch import dry_run
@@ -47,7 +47,7 @@ class Swift(Profile):
 
     def towers(self, trainer: Any) -> Paths:
         """From ms-swift's own registry."""
-        return registry.towers(trainer.model)
+        return model_registry.towers(trainer.model)
 
     def tuning(self, trainer: Any) -> str:
         args = trainer.args
@@ -71,7 +71,7 @@ class Swift(Profile):
         decision.remake(trainer, use_reentrant, transaction)
 
     def input_grads(self, trainer: Any, kind: str) -> bool | None:
-        return registry.input_grads(trainer.model, kind)
+        return model_registry.input_grads(trainer.model, kind)
 
     def forwards(self, trainer: Any) -> int:
         return 2 if getattr(trainer, "chord_sft_dataset", None) else 1

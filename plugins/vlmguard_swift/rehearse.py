@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from vlmguard.check.reading import sources
+from vlmguard.check.reading import python_files
 from vlmguard.check.reading.fields import Values
 from vlmguard.check.reading.files import Files
 from vlmguard.rehearse.argv import Argv
@@ -23,12 +23,12 @@ from vlmguard_swift import rehearse_table as table
 from vlmguard_swift.rehearse_obstacles import many, obstacle
 from vlmguard_swift.rehearse_rows import kind_of
 from vlmguard_swift.rehearse_rows import shaped as shaped
+from vlmguard_transformers.data import cut
 from vlmguard_transformers.rehearsal import flags, harmless
 from vlmguard_transformers.rehearsal.flags import PIXELS
 from vlmguard_transformers.rehearsal.shrunk import make as make
 from vlmguard_transformers.rehearsal.shrunk import ready as ready
 from vlmguard_transformers.rehearsal.shrunk import remote as remote
-from vlmguard_transformers.rows import cut
 
 NAME = "ms-swift"
 HARMLESS, REASONS = harmless.HARMLESS, harmless.REASONS
@@ -119,12 +119,12 @@ def _main(entry: str) -> Any:
 
 def act(scene: Scene) -> dict[str, Any]:
     """One rank's part of one pass."""
-    from vlmguard_swift import registry, rewards, substitutes
+    from vlmguard_swift import model_registry, rewards, substitutes
     from vlmguard_torch.layout import towers
     from vlmguard_transformers.rehearsal import in_rank
 
     in_rank.enter(scene, in_rank.fsdp(scene.argv, scene.env))
-    told = in_rank.watch(scene, lambda model: registry.towers(model) or towers.by_name(model))
+    told = in_rank.watch(scene, lambda model: model_registry.towers(model) or towers.by_name(model))
     rewards.spread(told)
     substitutes.alike()
     with in_rank.arguments(f"swift/cli/{scene.entry}.py", scene.argv):
@@ -260,7 +260,7 @@ def _replaced(argv: Argv, request: Request, rows: Path) -> dict[str, str]:
 
 def _known(given: str) -> str:
     """The file that a name of ms-swift's own stands for; any other text or file as it is."""
-    package = sources.package("swift") if not given.lstrip().startswith("{") else None
+    package = python_files.package("swift") if not given.lstrip().startswith("{") else None
     files = [Path(str(package), own, f"{given}.json") for own in ("config", "llm/ds_config")]
     return next((str(file) for file in files if package and file.is_file()), given)
 

@@ -23,7 +23,7 @@ def kind_of(values: Values, kind: str) -> str:
 
 
 def shaped(request: Request, rows: list[Row]) -> list[Row]:
-    """`media.stand_ins` as this command's rows."""
+    """`stand_in_rows.stand_ins` as this command's rows."""
     argv = Argv(list(request.argv))
     make = {"label": _judged, "class": _classified, "query": _queried}.get(request.row)
     return [make(argv, row, number) for number, row in enumerate(rows)] if make else rows

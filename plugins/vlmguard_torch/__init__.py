@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from vlmguard.runtime.seams import Seam
 
-_HERE = "vlmguard_torch.ledger.plain"
+_HERE = "vlmguard_torch.ledger.wrappers"
 SEAMS = (
     Seam("ledger ddp", ("torch.nn.parallel.distributed:DistributedDataParallel.__init__",),
          f"{_HERE}:wrapped", "follows a plain loop's model"),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from vlmguard.runtime.faults import contain
-from vlmguard_torch.calls import Hooked
+from vlmguard_torch.module_calls import Hooked
 
 _INSIDE = ("optimizer", "base_optimizer")
 _OF_DEEPSPEED = ("bit16_groups", "fp16_groups", "bf16_groups")

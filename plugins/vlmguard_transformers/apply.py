@@ -5,12 +5,12 @@ from __future__ import annotations
 from vlmguard import guard
 from vlmguard.core.plan import Plan
 from vlmguard.core.runstate import RunState
-from vlmguard.guard import Changes
+from vlmguard.run_report import Changes
 from vlmguard_torch.layout import parameters
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers import translate
 from vlmguard_transformers.model import loss, padding
-from vlmguard_transformers.reading import Reading
+from vlmguard_transformers.model_reading import Reading
 
 
 def judge(read: Reading) -> RunState | None:

@@ -10,7 +10,7 @@ from vlmguard.check import hf, loss
 from vlmguard.check.facts import Draft
 from vlmguard.check.framework import CannotTell, Framework
 from vlmguard.check.launcher import Job
-from vlmguard.check.reading import model, rows, scripts, sources
+from vlmguard.check.reading import model_config, python_files, row_kinds, scripts
 from vlmguard.check.reading.fields import Values
 from vlmguard.check.reading.files import Files
 
@@ -27,9 +27,9 @@ class Plain(Framework):
         module = scripts.module(job.target, files)
         return module if "transformers" in scripts.imports(module) else ""
 
-    def classes(self, entry: str) -> list[sources.Class]:
+    def classes(self, entry: str) -> list[python_files.Class]:
         found = scripts.classes(entry)
-        if not any("TrainingArguments" in c.name for one in found for c in sources.order(one)):
+        if not any("TrainingArguments" in c.name for one in found for c in python_files.order(one)):
             raise CannotTell("this script sets its training arguments in its own code")
         return found
 
@@ -38,7 +38,7 @@ class Plain(Framework):
         hf.script(values, entry, draft)
         hf.strategy(values, job, files, draft)
         name = values.get("model_name_or_path") or values.get("model_id") or ""
-        found = model.of(str(name), files, job.env)
+        found = model_config.of(str(name), files, job.env)
         kinds = ("vision", "aligner", "llm") if found.sees else ("llm",)
         draft.trains = dict.fromkeys(kinds, "full")
         draft.doubt("what the script freezes or adapts in its own code")
@@ -50,7 +50,7 @@ class Plain(Framework):
         draft.use_reentrant = hf.default_reentrant(values) if draft.asked is None else draft.asked
         draft.decided_by = "transformers' default" if draft.asked is None else "the user's flag"
         names = hf.datasets(values, "dataset_name", "train_file", "data_path", "train_data")
-        draft.rows, doubts = rows.of(names, files)
+        draft.rows, doubts = row_kinds.of(names, files)
         draft.doubts += doubts if found.sees else []
         draft.repeats = "possible" if found.sees and draft.checkpointed else "no"
         hf.accumulation(values, draft)

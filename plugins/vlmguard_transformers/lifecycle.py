@@ -15,10 +15,10 @@ from vlmguard.runtime import seams
 from vlmguard.runtime.faults import contain
 from vlmguard.runtime.seams import Seam
 from vlmguard_transformers import accelerators, apply, profiles
+from vlmguard_transformers.data import batches
+from vlmguard_transformers.model_reading import Reading
 from vlmguard_transformers.profile import Profile
-from vlmguard_transformers.reading import Reading
-from vlmguard_transformers.rows import batches
-from vlmguard_transformers.watch import steps
+from vlmguard_transformers.watch import first_steps
 
 Args = tuple[Any, ...]
 Options = dict[str, Any]
@@ -92,7 +92,7 @@ def _guarded(wrapped: Any, trainer: Any, args: Args, kwargs: Options, phase: Pha
         return wrapped(*args, **kwargs)
     except Exception as error:
         run = life.state.run if life.state is not None else None
-        contain("taking back what did not hold", steps.failed, life.state, error)
+        contain("taking back what did not hold", first_steps.failed, life.state, error)
         contain("explaining the failure", guard.on_error, run, None, error)
         raise
     finally:
@@ -124,7 +124,7 @@ def begin(trainer: Any, phase: Phase) -> RunState | None:
     if phase == "train":
         if state.settings.dry_step:
             contain("the dry run", _rehearse, read, state)
-        contain("watching gradients", steps.start, read, state)
+        contain("watching gradients", first_steps.start, read, state)
     return state
 
 
@@ -164,20 +164,20 @@ def training_step(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> A
         if outer:
             inputs = args[1] if len(args) > 1 else kwargs.get("inputs")
             contain("judging the batch", batches.hear, state, inputs)
-            contain("beginning a step", steps.before, instance, state)
+            contain("beginning a step", first_steps.before, instance, state)
         loss = wrapped(*args, **kwargs)
     finally:
         kept[_DEPTH] -= 1
         state.phase = before
     if kept[_SERIAL] == number:  # nobody inside has judged it
-        contain("judging gradients", steps.after, instance, state)
-        contain("noting that a blank input held", steps.confirmed, state)
-        contain("letting later steps alone", steps.settle, state)
+        contain("judging gradients", first_steps.after, instance, state)
+        contain("noting that a blank input held", first_steps.confirmed, state)
+        contain("letting later steps alone", first_steps.settle, state)
     return loss
 
 
 def _settled(trainer: Any, state: RunState) -> bool:
-    return steps.settled(state, (getattr(trainer, "optimizer", None),))
+    return first_steps.settled(state, (getattr(trainer, "optimizer", None),))
 
 
 def prediction_step(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
@@ -199,7 +199,7 @@ def prediction_step(wrapped: Any, instance: Any, args: Args, kwargs: Options) ->
 
 def engine_step(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
     """Judge the gradients before DeepSpeed's engine steps, at the end of a window."""
-    contain("judging gradients", steps.at_engine, instance)
+    contain("judging gradients", first_steps.at_engine, instance)
     return wrapped(*args, **kwargs)
 
 
@@ -217,7 +217,7 @@ def loader(phase: Phase) -> Callable[[Any, Any, Args, Options], Any]:
 def _mark(trainer: Any, loader: Any, phase: Phase) -> None:
     """Where batches are judged as they are made of rows; other trainers' loaders are left alone."""
     if profiles.of(trainer).hears_batches:
-        from vlmguard_transformers.rows import phases
+        from vlmguard_transformers.data import phases
 
         phases.mark(loader, phase)
 

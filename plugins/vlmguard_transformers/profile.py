@@ -18,7 +18,7 @@ from vlmguard_torch.layout import model_checkpointing, towers
 from vlmguard_torch.layout.parameters import Parameters
 from vlmguard_torch.media import families
 from vlmguard_transformers import checkpointing
-from vlmguard_transformers.rows import columns, peek
+from vlmguard_transformers.data import columns, peek
 
 if TYPE_CHECKING:
     from vlmguard_torch.transaction import Transaction
@@ -99,7 +99,7 @@ class Profile:
             return named
         from vlmguard_torch.layout import by_structure
 
-        return by_structure.towers_of(trainer.model)
+        return by_structure.unnamed(trainer.model)
 
     def parts(self, trainer: Any) -> Paths:
         """The words that a freeze policy may use besides names."""

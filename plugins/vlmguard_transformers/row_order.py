@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from vlmguard_transformers import trainer as hf
-from vlmguard_transformers.rows import columns, peek
+from vlmguard_transformers.data import columns, peek
 from vlmguard_transformers.shared_rows import senses
 
 _MAKERS = ("get_train_dataloader", "_get_train_sampler")

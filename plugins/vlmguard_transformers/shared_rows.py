@@ -14,8 +14,8 @@ from typing import Any
 
 from vlmguard import agree
 from vlmguard.core.runstate import RunState
+from vlmguard_transformers.model_reading import Reading
 from vlmguard_transformers.profile import Profile
-from vlmguard_transformers.reading import Reading
 
 _KEY = "rows"
 _SENSES = {"image": "vision", "video": "vision", "audio": "audio"}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from vlmguard.core.facts import Strategy
 from vlmguard.core.findings import Variant
-from vlmguard_torch.calls import is_compiled
+from vlmguard_torch.module_calls import is_compiled
 
 if TYPE_CHECKING:
     from vlmguard_torch.transaction import Transaction

@@ -11,7 +11,7 @@ from vlmguard_torch.layout import parameters
 from vlmguard_transformers import SEAMS, shared_rows
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.model import loss, observation, padding
-from vlmguard_transformers.reading import Reading
+from vlmguard_transformers.model_reading import Reading
 
 SENSES = frozenset({"vision", "audio"})
 

@@ -27,7 +27,7 @@ SEAMS = (
     Seam(
         "trl wishes",
         ("transformers.training_args:TrainingArguments.__post_init__",),
-        "vlmguard_trl.wishes:initialised",
+        "vlmguard_trl.user_arguments:initialised",
         "notes the checkpoint variant that the user asked for, before TRL writes over it",
         optional=True,
     ),

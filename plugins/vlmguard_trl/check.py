@@ -11,7 +11,7 @@ from vlmguard.check import hf, loss
 from vlmguard.check.facts import Draft
 from vlmguard.check.framework import CannotTell, Framework
 from vlmguard.check.launcher import ACCELERATE, Job
-from vlmguard.check.reading import model, rows, scripts, sources
+from vlmguard.check.reading import model_config, python_files, row_kinds, scripts
 from vlmguard.check.reading.fields import Values
 from vlmguard.check.reading.files import Files
 
@@ -40,7 +40,7 @@ class Trl(Framework):
     def trains(self, entry: str) -> str:
         return f"trl {entry} does not train" if entry in _OTHER else ""
 
-    def classes(self, entry: str) -> list[sources.Class]:
+    def classes(self, entry: str) -> list[python_files.Class]:
         module = entry if "." in entry else f"trl.scripts.{entry}"
         found = scripts.classes(module)
         if not found:
@@ -59,7 +59,7 @@ class Trl(Framework):
         options |= job.options  # of `rehearse --world`
         named = options.pop("accelerate_config", options.pop("config_file", ""))
         if named:
-            shipped = sources.package("trl")
+            shipped = python_files.package("trl")
             own = shipped / "accelerate_configs" / f"{named}.yaml" if shipped else None
             found = str(own) if own is not None and own.is_file() and not files.there(named) else ""
             options["config_file"] = found or named
@@ -84,7 +84,7 @@ class Trl(Framework):
         hf.strategy(values, job, files, draft)
         if job.world is None and draft.world == 2 and not draft.doubts:
             draft.doubt("the number of ranks: as many as there are GPUs")
-        found = model.of(str(values.get("model_name_or_path") or ""), files, job.env)
+        found = model_config.of(str(values.get("model_name_or_path") or ""), files, job.env)
         self._towers(values, found, draft)
         if hf.checkpointing(values):
             draft.checkpointed = tuple(draft.trains)
@@ -92,7 +92,7 @@ class Trl(Framework):
         named = made.one.module.removesuffix("_config") if made else entry
         self._variant(values, files, draft, _trainer(named))
         names = hf.datasets(values, "dataset_name")
-        draft.rows, doubts = rows.of(names, files)
+        draft.rows, doubts = row_kinds.of(names, files)
         draft.doubts += doubts if found.sees else []
         draft.repeats = "possible" if draft.trains.get("vision") and draft.checkpointed else "no"
         hf.accumulation(values, draft)
@@ -100,7 +100,7 @@ class Trl(Framework):
             loss.own(entry, draft)
         return draft
 
-    def _towers(self, values: Values, found: model.Model, draft: Draft) -> None:
+    def _towers(self, values: Values, found: model_config.Model, draft: Draft) -> None:
         how = "adapters" if values.true("use_peft") else "full"
         draft.trains = {"llm": how}
         if not found.config:
@@ -156,7 +156,7 @@ def _trainer(entry: str) -> str:
     """The source of the trainer behind a command; a script's name says which ("dpo_vlm.py")."""
     last = entry.removesuffix(".py").rsplit("/", 1)[-1].rsplit(".", 1)[-1]
     for name in (re.sub(r"_vlm.*$", "", last), "sft"):
-        file = sources.module_file(f"trl.trainer.{name}_trainer")
+        file = python_files.module_file(f"trl.trainer.{name}_trainer")
         if file is not None:
             return file.read_text("utf-8", "replace")
     return ""

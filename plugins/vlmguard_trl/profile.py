@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from vlmguard.core.facts import Checkpointing
+from vlmguard_transformers.data import columns
 from vlmguard_transformers.profile import COMMAND_LINE, LOWER, Profile
-from vlmguard_transformers.rows import columns
-from vlmguard_trl import wishes
+from vlmguard_trl import user_arguments
 
 _IDS = ("prompt_ids", "completion_ids", "chosen_ids", "rejected_ids")
 
@@ -25,7 +25,7 @@ class Trl(Profile):
     def checkpointing(self, trainer: Any) -> Checkpointing:
         """TRL forces reentrant for PEFT under ZeRO-3: then its word is not the user's."""
         found = super().checkpointing(trainer)
-        asked = wishes.of(trainer.args)
+        asked = user_arguments.of(trainer.args)
         if not found.on or asked == found.asked:
             return found
         return replace(found, asked=asked, decided_by="TRL, for PEFT under ZeRO-3")

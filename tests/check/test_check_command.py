@@ -9,10 +9,10 @@ import pytest
 from vlmguard.check import facts, judge, launcher, show
 from vlmguard.check.answer import Answer
 from vlmguard.check.facts import Draft
-from vlmguard.check.reading import rows, sources
+from vlmguard.check.reading import python_files, row_kinds
 from vlmguard.check.reading.fields import Field
 from vlmguard.check.reading.files import Files, Unreadable
-from vlmguard.check.reading.rows import Rows
+from vlmguard.check.reading.row_kinds import Rows
 from vlmguard.check.script import Reading
 from vlmguard.check.shell.state import Call
 from vlmguard.cli import check
@@ -37,7 +37,7 @@ def run(*words: str) -> int:
 
 
 def test_without_the_framework_it_cannot_tell(capsys, monkeypatch):
-    monkeypatch.setattr(sources, "package", lambda name: None)
+    monkeypatch.setattr(python_files, "package", lambda name: None)
     assert run("--", "swift", "sft", "--model", "x") == 2
     assert "pip install '/path/to/vlmguard[swift]'" in capsys.readouterr().out
 
@@ -168,7 +168,7 @@ def test_evaluation_is_judged_by_its_own_rows(evaluated, when, told, tmp_path):
 def test_a_file_without_a_row_is_refused(name, text, tmp_path):
     (tmp_path / name).write_text(text)
     with pytest.raises(Unreadable, match="no row in it that can be read"):
-        rows.of([name], Files(str(tmp_path)))
+        row_kinds.of([name], Files(str(tmp_path)))
 
 
 def test_each_word_is_a_script(script, tmp_path, capsys):

@@ -10,7 +10,7 @@ import tracemalloc
 import pytest
 
 from vlmguard.check import script
-from vlmguard.check.reading import model, rows
+from vlmguard.check.reading import model_config, row_kinds
 from vlmguard.check.reading.files import Files, Unreadable
 
 MEGA = 1 << 20
@@ -34,11 +34,11 @@ def test_a_hostile_config_is_refused_in_words(name, tmp_path):
     assert time.process_time() - begun < 5
 
 
-def _measured(path) -> tuple[rows.Rows, float, int]:
+def _measured(path) -> tuple[row_kinds.Rows, float, int]:
     tracemalloc.start()
     begun = time.process_time()
     try:
-        found, _ = rows.of([path.name], Files(str(path.parent)))
+        found, _ = row_kinds.of([path.name], Files(str(path.parent)))
         return found, time.process_time() - begun, tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -68,19 +68,19 @@ def test_data_of_any_size(name, tmp_path):
 def test_deep_rows_are_refused(name, tmp_path):
     (tmp_path / name).write_text("[" * 100_000)
     with pytest.raises(Unreadable, match="nested too deeply"):
-        rows.of([name], Files(str(tmp_path)))
+        row_kinds.of([name], Files(str(tmp_path)))
 
 
 def test_an_array_is_read_row_by_row_and_whole(tmp_path):
     many = [TEXT] * 5 + [{**TEXT, "images": ["a"], "pad": "x" * (2 * MEGA)}] + [TEXT] * 5
     (tmp_path / "a.json").write_text("\n [" + " ,\n".join(map(json.dumps, many)) + " ]\n")
-    found, _ = rows.of(["a.json"], Files(str(tmp_path)))
-    assert found == rows.Rows(frozenset({"text", "image"}), True, 11)
+    found, _ = row_kinds.of(["a.json"], Files(str(tmp_path)))
+    assert found == row_kinds.Rows(frozenset({"text", "image"}), True, 11)
     (tmp_path / "b.json").write_text("[" + json.dumps(TEXT) + ", {")
     with pytest.raises(Unreadable):
-        rows.of(["b.json"], Files(str(tmp_path)))
+        row_kinds.of(["b.json"], Files(str(tmp_path)))
     (tmp_path / "c.json").write_text(json.dumps({"data": many}))
-    assert rows.of(["c.json"], Files(str(tmp_path)))[0].seen == 11
+    assert row_kinds.of(["c.json"], Files(str(tmp_path)))[0].seen == 11
 
 
 def test_a_pipe_for_a_script_or_a_config_does_not_wait(tmp_path):
@@ -89,4 +89,4 @@ def test_a_pipe_for_a_script_or_a_config_does_not_wait(tmp_path):
         script.of_file(str(tmp_path / "pipe.sh"), [], {})
     os.mkfifo(tmp_path / "config.json")
     with pytest.raises(Unreadable):
-        model.of(str(tmp_path), Files("/"), {})
+        model_config.of(str(tmp_path), Files("/"), {})

@@ -12,7 +12,7 @@ import pytest
 from vlmguard.check import facts, framework, hf
 from vlmguard.check.facts import Draft
 from vlmguard.check.launcher import Job
-from vlmguard.check.reading import fields, model, rows, scripts, sources
+from vlmguard.check.reading import fields, model_config, python_files, row_kinds, scripts
 from vlmguard.check.reading.files import Files, Unreadable
 from vlmguard.check.shell.state import Call
 from vlmguard.rules import vg409_empty_group
@@ -75,9 +75,9 @@ def toy(tmp_path, monkeypatch):
     (folder / "base.py").write_text(BASE)
     (folder / "top.py").write_text(TOP)
     monkeypatch.syspath_prepend(str(tmp_path))
-    for cached in (*sources._CACHES, fields.of):
+    for cached in (*python_files._CACHES, fields.of):
         cached.cache_clear()
-    return fields.of((sources.find("toyfields.top", "Args"),)), folder
+    return fields.of((python_files.find("toyfields.top", "Args"),)), folder
 
 
 def test_defaults_are_those_of_the_real_class(toy, monkeypatch):
@@ -120,7 +120,7 @@ class Keyed(framework.Framework):
     """Reads its config by keys, as LLaMA-Factory and TRL do."""
 
     def classes(self, entry):
-        return [sources.find("toyfields.top", "Args")]
+        return [python_files.find("toyfields.top", "Args")]
 
     def config(self, job, files):
         return files.data(job.argv[0]), "Some keys are not used: {}"
@@ -182,7 +182,7 @@ ROWS = [
 
 @pytest.mark.parametrize(("row", "kind"), ROWS)
 def test_kinds_of_rows(row, kind):
-    assert rows.kind(row) == kind
+    assert row_kinds.kind(row) == kind
 
 
 def test_rows_of_files(tmp_path):
@@ -190,14 +190,14 @@ def test_rows_of_files(tmp_path):
     (tmp_path / "b.json").write_text(json.dumps([ROWS[4][0]]))
     (tmp_path / "c.csv").write_text("query,image\nx,\ny,\n")
     files = Files(str(tmp_path))
-    found, doubts = rows.of(["a.jsonl#2", "b.json", "c.csv"], files)
+    found, doubts = row_kinds.of(["a.jsonl#2", "b.json", "c.csv"], files)
     assert (found.kinds, found.complete, found.seen) == ({"text", "image"}, True, 6)
     assert not doubts
-    assert rows.of(["org/name"], files)[1]
-    assert rows.of(["gone.jsonl"], files)[0].missing == ("gone.jsonl",)
+    assert row_kinds.of(["org/name"], files)[1]
+    assert row_kinds.of(["gone.jsonl"], files)[0].missing == ("gone.jsonl",)
     (tmp_path / "bad.jsonl").write_text('{"a": ')
     with pytest.raises(Unreadable, match=r"bad\.jsonl"):
-        rows.of(["bad.jsonl"], files)
+        row_kinds.of(["bad.jsonl"], files)
 
 
 def test_models(tmp_path):
@@ -206,16 +206,16 @@ def test_models(tmp_path):
                          ("llm", {"model_type": "qwen2"})):  # fmt: skip
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text(json.dumps(config))
-        assert model.of(name, files, {}).sees is (name == "vl")
+        assert model_config.of(name, files, {}).sees is (name == "vl")
     (tmp_path / "empty").mkdir()
     with pytest.raises(Unreadable, match=r"empty: a folder without config\.json"):
-        model.of("empty", files, {})
+        model_config.of("empty", files, {})
     snapshot = tmp_path / "hub" / "models--a--b" / "snapshots" / "1"
     snapshot.mkdir(parents=True)
     (snapshot / "config.json").write_text('{"model_type": "llava"}')
-    assert model.of("a/b", files, {"HF_HUB_CACHE": str(tmp_path / "hub")}).sees is True
-    assert model.of("a/c", files, {"HOME": str(tmp_path)}).sees is None
-    assert model.of("a/Qwen2.5-VL-3B", files, {"HOME": str(tmp_path)}).sees is True
+    assert model_config.of("a/b", files, {"HF_HUB_CACHE": str(tmp_path / "hub")}).sees is True
+    assert model_config.of("a/c", files, {"HOME": str(tmp_path)}).sees is None
+    assert model_config.of("a/Qwen2.5-VL-3B", files, {"HOME": str(tmp_path)}).sees is True
 
 
 STRATEGIES = [

@@ -12,7 +12,7 @@ from tests.check.test_places import ENTRY, FLAGS, LIBRARY, TRANSFORMERS, judged,
 from tests.kit.envs import ROOT
 from vlmguard.check import script
 from vlmguard.check.launcher import Job
-from vlmguard.check.reading import scripts, sources
+from vlmguard.check.reading import python_files, scripts
 from vlmguard.check.reading.files import Files
 from vlmguard.check.shell.state import Call
 from vlmguard_flagembedding.check import FRAMEWORK as FLAGEMBEDDING
@@ -144,12 +144,12 @@ def test_modules_that_cannot_have_a_name_are_not_parsed(tmp_path, monkeypatch):
     (tmp_path / "many/m30.py").write_text("from many.m31 import First as Wanted\n")
     (tmp_path / "many/m31.py").write_text("class First: ...\n")
     asked = []
-    real = sources.parsed
-    monkeypatch.setattr(sources, "parsed", lambda name: asked.append(name) or real(name))
-    sources.look_beside([str(tmp_path)])
-    found = sources.find("many", "Wanted")
+    real = python_files.parsed
+    monkeypatch.setattr(python_files, "parsed", lambda name: asked.append(name) or real(name))
+    python_files.look_beside([str(tmp_path)])
+    found = python_files.find("many", "Wanted")
     assert (found.module, found.name) == ("many.m31", "First")
-    assert sources.find("many", "Gone") is None
+    assert python_files.find("many", "Gone") is None
     assert set(asked) == {"many", "many.m30", "many.m31"}
 
 

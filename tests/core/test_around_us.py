@@ -15,7 +15,7 @@ import pytest
 
 from tests.core.test_guard import BROKEN, HEALTHY, Framework
 from tools.faults import elsewhere
-from vlmguard import guard, registry
+from vlmguard import guard, registry, run_report
 from vlmguard.compat import verdicts
 from vlmguard.core.errors import Stop
 from vlmguard.core.facts import Batch, Gradients, Sample
@@ -36,7 +36,7 @@ def trained():
     assert (healthy.applied, state.run) == (0, HEALTHY)
     guard.pre_step(state.run, WHOLE)
     guard.pre_step(state.run, gradients=Gradients({}, {"vision": 4}))
-    guard.first_step(state)
+    run_report.first_step(state)
     guard.close(state)
     broken = Framework(BROKEN)
     try:

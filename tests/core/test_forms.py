@@ -208,7 +208,7 @@ def test_a_folder_without_init_is_a_namespace_as_ever(checkout):
 def test_metadata_are_believed_of_the_copy_that_is_imported(checkout, monkeypatch):
     """An installed release may be hidden by a checkout on PYTHONPATH."""
     from vlmguard.cli import installed
-    from vlmguard.runtime import sources
+    from vlmguard.runtime import definitions
 
     site, code = checkout / "site", checkout / "code"
     (site / "trl").mkdir(parents=True)
@@ -219,8 +219,8 @@ def test_metadata_are_believed_of_the_copy_that_is_imported(checkout, monkeypatc
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: trl\nVersion: 1.0\n")
     monkeypatch.setattr(sys, "path", [str(site)])
-    assert installed.of("trl", sources.find("trl"))["release"] == "1.0"
+    assert installed.of("trl", definitions.find("trl"))["release"] == "1.0"
     monkeypatch.setattr(sys, "path", [str(code), str(site)])
-    told = installed.of("trl", sources.find("trl"))
+    told = installed.of("trl", definitions.find("trl"))
     assert (told["release"], told["place"]) == ("", str(code))
     assert "it hides trl 1.0" in told["how"]

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from vlmguard import guard, registry
+from vlmguard import guard, registry, run_report
 from vlmguard.core import runstate
 from vlmguard.core.advice import PadWithBlank, SetVariant
 from vlmguard.core.errors import SettingsError, Stop
@@ -116,25 +116,25 @@ def test_a_blank_input_is_set_until_a_step_held(capsys):
     said = capsys.readouterr().err
     assert "VG108 set" in said
     assert "VG108 fixed" not in said
-    guard.confirmed(state, "a forward ran on it")
+    run_report.confirmed(state, "a forward ran on it")
     said = capsys.readouterr().err
     assert "VG108 fixed [rank 0]: a forward ran on it" in said
-    guard.confirmed(state, "again")
+    run_report.confirmed(state, "again")
     assert capsys.readouterr().err == ""
 
 
 def test_what_was_fixed_is_taken_back_where_the_run_then_fails(capsys):
     state = Framework(IDLE).guarded()
-    guard.confirmed(state, "a forward ran on it")
+    run_report.confirmed(state, "a forward ran on it")
     assert state.fixed == ["VG106", "VG108"]
     error = RuntimeError("collectives do not match")
-    guard.taken_back(state, "it ran, and the ranks failed", error)
+    run_report.taken_back(state, "it ran, and the ranks failed", error)
     assert state.fixed == []
     assert "VG106 taken back [rank 0]: it ran, and the ranks failed" in error.__notes__[0]
-    guard.taken_back(state, "again", error)
+    run_report.taken_back(state, "again", error)
     assert len(error.__notes__) == 2
     capsys.readouterr()
-    guard.confirmed(state, "another")
+    run_report.confirmed(state, "another")
     assert capsys.readouterr().err == ""
 
 
@@ -142,9 +142,10 @@ def test_a_blank_input_that_nothing_needed_is_never_called_fixed(capsys):
     state = Framework(IDLE).guarded()
     state.set.clear()
     note = Finding("VG106", "note", "frozen", remedies=(PadWithBlank(),))
-    guard._tell(state, Plan(fixes=(note,), remedies=note.remedies), {"blank": ["a blank input"]})
+    wanted = Plan(fixes=(note,), remedies=note.remedies)
+    run_report.changed(state, wanted, {"blank": ["a blank input"]})
     assert "VG106 set" in capsys.readouterr().err
-    guard.confirmed(state, "a forward ran on it")
+    run_report.confirmed(state, "a forward ran on it")
     assert capsys.readouterr().err == ""
 
 
@@ -157,10 +158,10 @@ def test_only_what_was_to_be_mended_is_looked_for_again(stopped, capsys):
 def test_what_might_never_have_come_true_is_set_and_proved_once(capsys):
     state = Framework(dataclasses.replace(BROKEN, find_unused=False)).guarded()
     assert "VG101 set" in capsys.readouterr().err
-    guard.proved(state, "VG101", "it ran twice")
+    run_report.proved(state, "VG101", "it ran twice")
     assert "VG101 fixed [rank 0]: it ran twice" in capsys.readouterr().err
-    guard.proved(state, "VG101", "it ran twice")
-    guard.proved(state, "VG999", "never heard of")
+    run_report.proved(state, "VG101", "it ran twice")
+    run_report.proved(state, "VG999", "never heard of")
     assert capsys.readouterr().err == ""
 
 
@@ -257,9 +258,9 @@ def test_other_ranks_are_told_where_a_fault_of_ours_changes_nothing(posted, monk
     assert made.run is BROKEN
 
 
-@pytest.mark.parametrize("name", ["_header", "_tell", "greeting"])
+@pytest.mark.parametrize("name", ["header", "changed", "greeting"])
 def test_what_cannot_be_said_is_done_all_the_same(posted, monkeypatch, name):
-    monkeypatch.setattr(guard, name, boom)
+    monkeypatch.setattr(run_report, name, boom)
     made = Framework(BROKEN)
     state = made.guarded()
     assert made.applied == 1
@@ -322,17 +323,17 @@ def test_rank_1_writes_a_header_and_prints_none(monkeypatch, tmp_path, capsys):
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_the_first_line_counts_ranks_and_names_sources(ranks):
     state = RunState(Settings(sources=("vlmguard.toml", "environment")))
-    text = guard.greeting(state, dataclasses.replace(HEALTHY, world=ranks))
+    text = run_report.greeting(state, dataclasses.replace(HEALTHY, world=ranks))
     assert f"{ranks} rank{'s' if ranks > 1 else ''}, by " in text
     assert "from vlmguard.toml, environment" in text
-    assert " from " not in guard.greeting(RunState(Settings()), HEALTHY)
+    assert " from " not in run_report.greeting(RunState(Settings()), HEALTHY)
 
 
 def test_the_first_step_is_summed_up_once(capsys):
     state = Framework(BROKEN).guarded()
     capsys.readouterr()
-    guard.first_step(state)
-    guard.first_step(state)
+    run_report.first_step(state)
+    run_report.first_step(state)
     said = capsys.readouterr().err
     assert said.count("rules watched, 1 fixed (VG101)") == 1
 
@@ -340,16 +341,16 @@ def test_the_first_step_is_summed_up_once(capsys):
 def test_what_held_later_is_summed_up_at_the_end(capsys):
     state = Framework(BROKEN).guarded()
     state.set["VG106"] = Finding("VG106", "error", "idle")
-    guard.first_step(state)
+    run_report.first_step(state)
     assert "1 fixed (VG101), 1 set (VG106)" in capsys.readouterr().err
-    guard.confirmed(state, "a blank input ran")
+    run_report.confirmed(state, "a blank input ran")
     guard.close(state)
     assert "at the end 2 fixed (VG101, VG106)\n" in capsys.readouterr().err
 
 
 def test_nothing_is_said_at_the_end_where_nothing_came_after(capsys):
     state = Framework(BROKEN).guarded()
-    guard.first_step(state)
+    run_report.first_step(state)
     capsys.readouterr()
     guard.close(state)
     assert capsys.readouterr().err == ""
@@ -363,13 +364,13 @@ def test_who_is_told_the_sum(speaks, counted, rank, said, monkeypatch, capsys):
     monkeypatch.setenv("RANK", rank)
     state = RunState(Settings(), run=HEALTHY, speaks=speaks)
     state.counts["warned"] = counted
-    guard.first_step(state)
+    run_report.first_step(state)
     assert capsys.readouterr().err.count("rules watched") == said
 
 
 def test_a_run_that_was_never_read_has_no_first_step(capsys):
     state = RunState(Settings())
-    guard.first_step(state)
+    run_report.first_step(state)
     assert capsys.readouterr().err == ""
     assert not state.stepped
 

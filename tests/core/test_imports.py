@@ -19,7 +19,7 @@ STOREYS = (
     ("runtime",),
     ("compat",),
     ("rules", "ledger"),
-    ("registry", "agree", "guard", "by_hand"),
+    ("registry", "agree", "run_report", "guard", "by_hand"),
     ("ledger",),
     ("ranks",),
     ("check",),

@@ -397,7 +397,7 @@ def test_a_wrappers_call_below_a_trainers_line_counts():
 def trains_like_a_trainer(rank: int) -> list[str]:
     import types
 
-    from vlmguard.ranks.phases import told_by
+    from vlmguard.ranks.step_phases import told_by
 
     class Trainer:
         def training_step(self, model: torch.nn.Module) -> None:

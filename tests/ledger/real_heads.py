@@ -19,8 +19,8 @@ from tools.matrix import families, rows
 from vlmguard.ledger.judge import Judge
 from vlmguard_torch.ledger.accounts import account_of
 from vlmguard_torch.ledger.reader import Subject
-from vlmguard_torch.ledger.rows import Rows
-from vlmguard_torch.ledger.targets import Targets
+from vlmguard_torch.ledger.readers.rows import Rows
+from vlmguard_torch.ledger.readers.targets import Targets
 from vlmguard_torch.ledger.watcher import Watcher
 
 STEPS, PARTS = 2, 2

@@ -6,7 +6,7 @@ import torch
 
 from vlmguard.ledger.judge import Judge
 from vlmguard_torch.ledger.reader import Subject
-from vlmguard_torch.ledger.reduce import Reduce
+from vlmguard_torch.ledger.readers.reduce import Reduce
 from vlmguard_torch.ledger.watcher import Watcher, account_of
 
 WIDTH = 24

@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from vlmguard.ledger import packed
-from vlmguard.ledger.gather import LARGEST, LOOKS, Gather
-from vlmguard.ledger.packed import Block
+from vlmguard.ledger.between_ranks import packed
+from vlmguard.ledger.between_ranks.gather import LARGEST, LOOKS, Gather
+from vlmguard.ledger.between_ranks.packed import Block
 from vlmguard.runtime.mailbox import Mailbox
 
 LOCK = threading.Lock()

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from tests.ledger.runs import BAD, PIECES, RUN, record, station, write
 from vlmguard.cli.app import app
-from vlmguard.ledger import found, page, read, summary
+from vlmguard.ledger.report import found, page, read, summary
 
 
 def ledger(*words):

@@ -9,7 +9,7 @@ import sys
 import torch
 
 from tests.ledger.sums import Net, batch, sgd
-from vlmguard_torch.ledger.leaves import Leaves
+from vlmguard_torch.ledger.gradients.leaves import Leaves
 from vlmguard_torch.ledger.reader import Subject
 from vlmguard_torch.ledger.watcher import account_of
 

@@ -10,8 +10,8 @@ from torch.utils.checkpoint import checkpoint
 
 from tests.ledger.sums import Net, batch, pages, said, verdicts
 from vlmguard_torch.ledger import watcher
-from vlmguard_torch.ledger.reach import Reach
-from vlmguard_torch.ledger.reduce import Reduce
+from vlmguard_torch.ledger.readers.reach import Reach
+from vlmguard_torch.ledger.readers.reduce import Reduce
 
 
 def told(body, windows=4, **how):

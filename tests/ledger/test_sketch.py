@@ -7,7 +7,7 @@ import itertools
 import pytest
 import torch
 
-from vlmguard_torch.ledger.sketch import BLOCK, readable, sketch
+from vlmguard_torch.ledger.gradients.sketch import BLOCK, readable, sketch
 
 
 def test_a_sketch_is_the_sum_of_its_shards():

@@ -12,10 +12,10 @@ from vlmguard.core import runstate
 from vlmguard.core.errors import Stop
 from vlmguard.core.runstate import RunState
 from vlmguard.core.settings import Settings
-from vlmguard.ledger import line
 from vlmguard.ledger.account import STATIONS, Account, Entry, Tensor, Verdict
-from vlmguard.ledger.record import record
-from vlmguard.ledger.scalars import KEPT, scalars
+from vlmguard.ledger.report import line
+from vlmguard.ledger.report.record import record
+from vlmguard.ledger.report.scalars import KEPT, scalars
 from vlmguard.ledger.speak import Speaker, finding, listen
 from vlmguard.runtime import report
 

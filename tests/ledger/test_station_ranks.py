@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from vlmguard.ledger import ranks
 from vlmguard.ledger.account import Account, Tensor
+from vlmguard.ledger.stations import ranks
 
 
 def account(trainable=True):

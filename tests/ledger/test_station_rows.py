@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests.ledger import test_station_targets
-from vlmguard.ledger import repeats, rows
 from vlmguard.ledger.account import Account
 from vlmguard.ledger.judge import Judge
+from vlmguard.ledger.stations import repeated_rows, rows
 from vlmguard.runtime import report
 
 IMAGE, OTHER = [-2.0, 2.0, 10.0, 50.0], [-1.9, 2.1, 11.0, 49.0]
@@ -242,10 +242,10 @@ def test_a_report_tells_what_a_run_read_before_it_was_resumed(monkeypatch, tmp_p
         for step in (1, 2, 6):
             shown = {"digest": f"{run} {step}"}
             report.write("ledger", {"step": step, "stations": {"rows": {"shown": shown}}})
-    assert repeats.earlier(3) == {"new 1": 1, "new 2": 2}
-    assert repeats.earlier(6) == {"new 1": 1, "new 2": 2, "new 6": 6}
+    assert repeated_rows.earlier(3) == {"new 1": 1, "new 2": 2}
+    assert repeated_rows.earlier(6) == {"new 1": 1, "new 2": 2, "new 6": 6}
     monkeypatch.setenv("VLMGUARD_REPORT", str(tmp_path / "none.json"))
-    assert repeats.earlier(6) == {}
+    assert repeated_rows.earlier(6) == {}
 
 
 def test_kept_rows_are_shown_with_their_weights():

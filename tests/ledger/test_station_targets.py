@@ -7,9 +7,9 @@ from itertools import zip_longest
 
 import pytest
 
-from vlmguard.ledger import targets
 from vlmguard.ledger.account import Account
 from vlmguard.ledger.judge import Judge
+from vlmguard.ledger.stations import targets
 
 
 def forward(count=8.0, weight=0.125, **told):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from vlmguard.ledger import update
 from vlmguard.ledger.account import Account, Tensor
+from vlmguard.ledger.stations import update
 
 NAMES = {"visual.a": "vision", "merger.a": "aligner", "layer.a": "llm", "layer.b": "llm"}
 MOVES = [64, 64, 64, 64, 64, 64, 1.0]

@@ -21,7 +21,7 @@ from vlmguard.core.settings import Settings
 from vlmguard_swift.profile import PROFILE as SWIFT
 from vlmguard_transformers import translate
 from vlmguard_transformers.model import padding
-from vlmguard_transformers.reading import Reading
+from vlmguard_transformers.model_reading import Reading
 from vlmguard_transformers.shared_rows import Meets
 
 

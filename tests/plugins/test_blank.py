@@ -23,7 +23,7 @@ from vlmguard.core.facts import Run
 from vlmguard.core.facts import Tower as Tower_
 from vlmguard.core.runstate import RunState
 from vlmguard.core.settings import Settings
-from vlmguard_torch import calls as forward_hooks
+from vlmguard_torch import module_calls as forward_hooks
 from vlmguard_torch import zero_contribution
 from vlmguard_torch.blank import blank_input, hooks, rank_divergence
 from vlmguard_torch.layout import cross_attention, towers

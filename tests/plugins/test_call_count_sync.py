@@ -16,7 +16,7 @@ from vlmguard.core.runstate import RunState
 from vlmguard.core.settings import Settings
 from vlmguard.runtime import exchange
 from vlmguard_torch.layout import gathered
-from vlmguard_transformers.watch import call_count_sync, steps
+from vlmguard_transformers.watch import call_count_sync, first_steps
 
 
 class Model(nn.Module):
@@ -179,5 +179,5 @@ def test_it_begins_with_a_run_whose_tower_was_observed(monkeypatch, tmp_path):
 
 
 def test_a_run_steps_what_is_kept_under_this_name():
-    """`steps` knows the name without the file, which is imported where ranks can part."""
-    assert steps.ABREAST == call_count_sync.KEY
+    """`first_steps` knows the name without the file, which is imported where ranks can part."""
+    assert first_steps.ABREAST == call_count_sync.KEY

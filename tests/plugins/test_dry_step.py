@@ -14,8 +14,8 @@ from torch import nn
 from vlmguard.core import settings
 from vlmguard.core.runstate import RunState
 from vlmguard_torch.watch import dry_run
+from vlmguard_transformers.model_reading import Reading
 from vlmguard_transformers.profile import Profile
-from vlmguard_transformers.reading import Reading
 from vlmguard_transformers.watch import dry_run as of_trainers
 
 PATHS = {"vision": ("visual",), "llm": ("model",)}

@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from tests.plugins.toys import Config  # noqa: E402
-from vlmguard_torch.observe import example_media, example_rows, record  # noqa: E402
+from vlmguard_torch.observe import example_media, example_rows, row_trace  # noqa: E402
 
 WIDTH = 8
 
@@ -109,7 +109,7 @@ def vision(**fields: Any) -> Config:
     ids=lambda value: type(value).__name__ if isinstance(value, Taking) else "",
 )
 def test_a_row_that_the_model_takes(model, kinds):
-    rows = example_rows.Rows(model, record.TooLong)
+    rows = example_rows.Rows(model, row_trace.TooLong)
     assert set(kinds) <= set(example_rows.kinds_of(model))
     for kind in kinds:
         loss = rows.run(kind, lambda row: model(**row).loss)

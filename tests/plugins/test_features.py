@@ -13,6 +13,7 @@ from vlmguard_torch.blank import blank_input, neutral
 from vlmguard_torch.layout import by_structure, features, model_layout, towers
 from vlmguard_torch.media import blank_media
 from vlmguard_torch.observe.observed import Observed, Tried
+from vlmguard_transformers.profile import Profile
 
 MELS, FRAMES, WIDTH = 4, 16, 6
 
@@ -231,13 +232,13 @@ class Speaking(Hearing):
 
 
 def test_towers_without_a_name_that_tells_are_what_lies_beside_the_language_model():
-    found = by_structure.towers_of(Speaking())
+    found = by_structure.unnamed(Speaking())
     assert found == {"audio": ("encoder", "projector_"), "llm": ("language_model",)}
     outer = nn.Module()
     outer.model, outer.get_input_embeddings = Speaking(), lambda: outer.model.language_model.words
-    assert by_structure.towers_of(outer)["audio"] == ("model.encoder", "model.projector_")
-    assert by_structure.towers_of(Hearing()) == towers.by_name(Hearing())
-    assert by_structure.towers_of(Language()) == {}
+    assert by_structure.unnamed(outer)["audio"] == ("model.encoder", "model.projector_")
+    assert Profile().towers(SimpleNamespace(model=Hearing())) == towers.by_name(Hearing())
+    assert by_structure.unnamed(Language()) == {}
 
 
 def test_a_guess_without_a_row_that_proves_it_is_not_used():

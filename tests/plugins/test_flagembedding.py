@@ -19,7 +19,7 @@ from vlmguard_torch.layout import freezing, parameters
 from vlmguard_torch.transaction import Transaction
 from vlmguard_torch.watch import gradients
 from vlmguard_transformers import apply, checkpointing
-from vlmguard_transformers.reading import Reading
+from vlmguard_transformers.model_reading import Reading
 
 
 class Encoder(nn.Module):

@@ -15,11 +15,11 @@ from vlmguard.core import runstate
 from vlmguard.core.facts import Run, Tower
 from vlmguard.core.runstate import RunState
 from vlmguard.core.settings import Settings
-from vlmguard_torch.ledger import known, plain, watcher
+from vlmguard_torch.ledger import optimizers, watcher, wrappers
 from vlmguard_transformers import lifecycle, profiles
-from vlmguard_transformers.reading import Reading
+from vlmguard_transformers.model_reading import Reading
+from vlmguard_transformers.watch import first_steps
 from vlmguard_transformers.watch import ledger as of_trainers
-from vlmguard_transformers.watch import steps
 
 
 class Logs(types.SimpleNamespace):
@@ -44,7 +44,7 @@ def trained(number, setting="first", log=False, **more):
     )
     runstate.bind(trainer, state)
     runstate.opened(state)
-    steps.start(Reading(trainer, profiles.PLAIN), state)
+    first_steps.start(Reading(trainer, profiles.PLAIN), state)
     for n in range(number):
         once(trainer, model, n)
     return trainer, state
@@ -122,12 +122,12 @@ def test_a_loop_of_ones_own():
 
 def wrapped(model):
     """As DDP does."""
-    plain.wrapped(lambda: None, types.SimpleNamespace(module=model), (), {})
+    wrappers.wrapped(lambda: None, types.SimpleNamespace(module=model), (), {})
 
 
 def noted(model):
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    known.note(optimizer)
+    optimizers.note(optimizer)
     return optimizer
 
 
@@ -195,7 +195,7 @@ def test_a_causal_language_model_without_a_tower_is_followed(made, followed):
 def test_no_optimizer_is_looked_for_for_ever():
     model = Toy()
     wrapped(model)
-    for n in range(plain.LOOKS + 1):
+    for n in range(wrappers.LOOKS + 1):
         model(**batch(n))
     assert not model._forward_pre_hooks
 
@@ -204,8 +204,8 @@ def test_a_step_that_a_scaler_leaves_out_is_counted():
     model = Toy()
     optimizer = noted(model)
     made = ledger.watch(model, optimizer)
-    plain.scaler_step(lambda *_: None, None, (optimizer,), {})
+    wrappers.scaler_step(lambda *_: None, None, (optimizer,), {})
     assert made.skipped == 1
-    plain.scaler_step(lambda moved: moved.step(), None, (optimizer,), {})
+    wrappers.scaler_step(lambda moved: moved.step(), None, (optimizer,), {})
     assert (made.skipped, made.pages[0]["skipped"]) == (0, 1)
     made.close()

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import torch
 from torch import nn
 
-from vlmguard_torch.ledger.fsdp2 import Places
+from vlmguard_torch.ledger.gradients.fsdp2_shards import Places
 
 
 class Split(nn.Linear):

@@ -12,10 +12,10 @@ from torch import nn
 from tests.plugins.toys import Config
 from vlmguard.ledger.account import Account
 from vlmguard.ledger.judge import Judge
-from vlmguard_torch.ledger import special, text
+from vlmguard_torch.ledger.gradients.unreadable import divides
 from vlmguard_torch.ledger.reader import Subject
-from vlmguard_torch.ledger.rows import ROWS, WIDTH, Rows
-from vlmguard_torch.ledger.unreadable import divides
+from vlmguard_torch.ledger.readers import special, text
+from vlmguard_torch.ledger.readers.rows import ROWS, WIDTH, Rows
 from vlmguard_torch.ledger.watcher import as_json
 
 PAD, BOS, EOS, IMAGE = 0, 1, 2, 50

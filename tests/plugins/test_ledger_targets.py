@@ -18,9 +18,9 @@ from torch.utils.checkpoint import checkpoint
 
 from tests.plugins.toys import Config
 from vlmguard.ledger.judge import Judge
-from vlmguard_torch.ledger import head as heads
 from vlmguard_torch.ledger.reader import Subject
-from vlmguard_torch.ledger.targets import FEW, MANY, POSITIONS, Targets
+from vlmguard_torch.ledger.readers import head as heads
+from vlmguard_torch.ledger.readers.targets import FEW, MANY, POSITIONS, Targets
 from vlmguard_torch.ledger.watcher import Watcher, account_of
 
 WORDS, WIDTH, LONG = 61, 16, 12
@@ -352,7 +352,7 @@ def test_no_random_number_is_drawn():
 
 
 def test_a_fault_of_ours_does_not_end_the_backward(monkeypatch):
-    monkeypatch.setattr("vlmguard_torch.ledger.targets._sample", lambda *told: 1 / 0)
+    monkeypatch.setattr("vlmguard_torch.ledger.readers.targets._sample", lambda *told: 1 / 0)
     verdicts, _, weights = train(Language)
     _, _, alone = train(Language, watched=False)
     assert all(torch.equal(a, b) for a, b in zip(weights, alone, strict=True))
@@ -410,5 +410,5 @@ def test_a_large_vocabulary_goes_through_the_head_in_parts(monkeypatch):
     monkeypatch.setattr(heads, "BLOCK", 1)
     parts = balanced(Language)[1]["forwards"]
     assert torch.tensor(parts) == pytest.approx(torch.tensor(whole), abs=1e-5)
-    monkeypatch.setattr("vlmguard_torch.ledger.targets.TRIED", (POSITIONS, 3, 9))
+    monkeypatch.setattr("vlmguard_torch.ledger.readers.targets.TRIED", (POSITIONS, 3, 9))
     assert torch.tensor(balanced(Language)[1]["forwards"])[:, -2:].min() > 0.5

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from tests.plugins.ledger_toys import Toy, batch, subject
-from vlmguard_torch.ledger import samples
-from vlmguard_torch.ledger.ranks import Ranks, checksum
-from vlmguard_torch.ledger.update import Update
+from vlmguard_torch.ledger.readers import samples
+from vlmguard_torch.ledger.readers.ranks import Ranks, checksum
+from vlmguard_torch.ledger.readers.update import Update
 from vlmguard_torch.ledger.watcher import Watcher
 
 

@@ -9,7 +9,7 @@ import pytest
 from vlmguard.core import runstate
 from vlmguard.core.runstate import RunState
 from vlmguard.core.settings import Settings
-from vlmguard.ledger.scalars import KEPT
+from vlmguard.ledger.report.scalars import KEPT
 from vlmguard_transformers.watch import logs
 
 

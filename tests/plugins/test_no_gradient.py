@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 
 from tests.plugins.test_blank import Hearing, build, hear, picture, text
-from vlmguard_torch import calls
+from vlmguard_torch import module_calls
 from vlmguard_torch.blank import blank_input, no_gradient
 from vlmguard_torch.layout import cross_attention
 
@@ -282,7 +282,7 @@ def test_the_end_of_a_recomputation_goes_on_to_torch():
     def method(*given):
         raise given[0]
 
-    hook = calls.Hook(method, broke.append)
+    hook = module_calls.Hook(method, broke.append)
     with pytest.raises(stop):
         hook(stop())
     assert hook(ValueError()) is None

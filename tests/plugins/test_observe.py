@@ -26,7 +26,7 @@ from vlmguard_torch.observe import (  # noqa: E402
     observed_cache,
     observer,
     rebind,
-    record,
+    row_trace,
     shrink,
 )
 from vlmguard_torch.observe.counterparts import (  # noqa: E402
@@ -801,13 +801,13 @@ def test_a_trace_leaves_neither_hooks_nor_gradients():
     model = Toy(config(hidden_size=16, vision_config=Config(
         hidden_size=8, num_hidden_layers=2, image_size=56, patch_size=14)))  # fmt: skip
     row = {"input_ids": torch.tensor([[5, 6]]), "labels": torch.tensor([[5, 6]])}
-    traced = record.trace(model, row, record.NO_LIMIT)
+    traced = row_trace.trace(model, row, row_trace.NO_LIMIT)
     assert traced.calls["layers.0"] == 1
     assert "tower" not in traced.calls
     assert traced.order[0] == "words"
     assert "words.weight" in traced.reached
     assert not any(part._forward_pre_hooks for part in model.modules())
     assert all(weight.grad is None for weight in model.parameters())
-    with pytest.raises(record.TooLong):
-        record.trace(model, row, record.Limit(0.0))
+    with pytest.raises(row_trace.TooLong):
+        row_trace.trace(model, row, row_trace.Limit(0.0))
     assert not any(part._forward_pre_hooks for part in model.modules())

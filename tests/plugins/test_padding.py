@@ -14,7 +14,7 @@ from vlmguard.core.settings import Settings
 from vlmguard_torch.transaction import Transaction
 from vlmguard_transformers import profiles
 from vlmguard_transformers.model import observation, padding
-from vlmguard_transformers.reading import Reading
+from vlmguard_transformers.model_reading import Reading
 
 ROWS = frozenset({"text", "image"})
 

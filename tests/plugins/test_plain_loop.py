@@ -15,7 +15,7 @@ from tests.plugins.test_profiles import Model
 from vlmguard import guard
 from vlmguard.core import runstate
 from vlmguard.runtime import faults
-from vlmguard_accelerate import loaders, loop, plain
+from vlmguard_accelerate import loaders, loop, plain_loop
 from vlmguard_accelerate.standin import Ddp
 from vlmguard_transformers import accelerators
 
@@ -26,7 +26,7 @@ def two_ranks(monkeypatch):
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setattr(accelerators, "of_trainers", weakref.WeakSet())
-    monkeypatch.setattr(plain, "_READS", "torch")  # without transformers classes are read, too
+    monkeypatch.setattr(plain_loop, "_READS", "torch")  # without transformers classes are read, too
     monkeypatch.setattr(loaders, "_made", [])
     faults._said.clear()
     yield
@@ -50,7 +50,7 @@ class Wrapper(torch.nn.Module):
 
 def wrap(model, *args, **kwargs):
     made = Wrapper(model)
-    plain.wrapped(made.init, made, (model, *args), kwargs)
+    plain_loop.wrapped(made.init, made, (model, *args), kwargs)
     return made
 
 
@@ -66,15 +66,15 @@ def test_what_the_plan_changes_is_what_ddp_is_given(kept):
     ddp = Ddp(Model(), {"static_graph": True})
     ddp.ddp_handler.find_unused_parameters = not kept
 
-    state = SimpleNamespace(kept={plain._TAKER: ddp})
-    assert plain._options(state) == ({} if kept else {"find_unused_parameters": True})
+    state = SimpleNamespace(kept={plain_loop._TAKER: ddp})
+    assert plain_loop._options(state) == ({} if kept else {"find_unused_parameters": True})
 
 
 def test_steps_are_watched_by_the_optimizer_that_moves_the_model():
     model, other = Model(), torch.nn.Linear(1, 1)
     ours, theirs = (torch.optim.SGD(each.parameters(), lr=0.1) for each in (model, other))
     for each in (ours, theirs):
-        plain.known.note(each)
+        plain_loop.optimizers.note(each)
     made = wrap(model)
     (state,) = runstate.opens()
     for _ in range(2):
@@ -101,7 +101,7 @@ def test_it_is_silent_where_it_is_not_its_turn(case, monkeypatch):
         case "colossalai":
             monkeypatch.setitem(sys.modules, "colossalai", ModuleType("colossalai"))
         case "no transformers":
-            monkeypatch.setattr(plain, "_READS", "no such module")
+            monkeypatch.setattr(plain_loop, "_READS", "no such module")
         case "one rank":
             monkeypatch.setenv("WORLD_SIZE", "1")
         case "text":
@@ -118,7 +118,7 @@ def test_it_is_silent_where_it_is_not_its_turn(case, monkeypatch):
 
 @pytest.mark.parametrize("answer", ["a word", 3, [], object()])
 def test_an_upset_look_changes_nothing(answer, monkeypatch, capsys):
-    monkeypatch.setattr(plain, "_begin", lambda *_: answer)
+    monkeypatch.setattr(plain_loop, "_begin", lambda *_: answer)
     assert wrap(Model(), broadcast_buffers=False).given == ((), {"broadcast_buffers": False})
 
 

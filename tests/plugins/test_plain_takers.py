@@ -14,8 +14,8 @@ from tests.plugins.test_plain_loop import two_ranks  # noqa: F401
 from tests.plugins.test_profiles import Model
 from vlmguard.core import runstate
 from vlmguard.runtime import faults
-from vlmguard_accelerate import by_hand, engine, loop, plain, sharded
-from vlmguard_torch.ledger import known
+from vlmguard_accelerate import by_hand, engine, loop, plain_loop, sharded
+from vlmguard_torch.ledger import optimizers
 
 
 class Engine(torch.nn.Module):
@@ -96,7 +96,7 @@ def test_an_engine_that_is_not_the_loops_is_left_alone(case, monkeypatch):
         case "an accelerator":
             monkeypatch.setattr(loop, "_preparing", 1)
         case "a trainer's":
-            plain.accelerators.note(trainers)
+            plain_loop.accelerators.note(trainers)
     made = take(model, kind=kind, **more)
     assert made.module is model
     assert not runstate.opens()
@@ -111,7 +111,7 @@ def test_a_second_engine_is_left_alone():
 
 def test_what_an_engine_raises_is_heard_and_goes_on(monkeypatch):
     made, heard = take(Model()), []
-    monkeypatch.setattr(plain.guard, "on_error", lambda *told: heard.append(told))
+    monkeypatch.setattr(plain_loop.guard, "on_error", lambda *told: heard.append(told))
 
     def fails():
         raise RuntimeError("as it was")
@@ -179,7 +179,7 @@ def test_steps_are_watched(how):
         case "by hand, given":
             vlmguard.guard_model(model, optimizer, [1, 2], list)
     if how != "by hand, given":
-        known.note(optimizer)
+        optimizers.note(optimizer)
     train(model, optimizer)
     (state,) = runstate.opens()
     assert runstate.of(optimizer) is state

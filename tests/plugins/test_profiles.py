@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from tests.plugins.test_features import Speaking
-from vlmguard import guard
+from vlmguard import guard, run_report
 from vlmguard.core import runstate, settings
 from vlmguard.core.advice import FindUnused, SetVariant
 from vlmguard.core.errors import SettingsError, Stop
@@ -23,14 +23,14 @@ from vlmguard.core.runstate import RunState
 from vlmguard_accelerate import loop
 from vlmguard_llamafactory.profile import PROFILE as LLAMAFACTORY
 from vlmguard_swift.profile import PROFILE as SWIFT
-from vlmguard_torch.calls import ForwardHook, Witness
+from vlmguard_torch.module_calls import ForwardHook, Witness
 from vlmguard_transformers import accelerators, arguments
 from vlmguard_transformers import trainer as hf
+from vlmguard_transformers.data import peek
 from vlmguard_transformers.model import observation
-from vlmguard_transformers.rows import peek
 from vlmguard_transformers.shared_rows import Meets
-from vlmguard_transformers.watch import forwards, ledger, steps
-from vlmguard_trl import wishes
+from vlmguard_transformers.watch import first_steps, forwards, ledger
+from vlmguard_trl import user_arguments
 from vlmguard_trl.profile import PROFILE as TRL
 
 
@@ -54,14 +54,14 @@ class Arguments:
 
 def test_a_wish_survives_what_trl_writes_over_it():
     told = Arguments(use_reentrant=False)
-    wishes.initialised(lambda: None, told, (), {})
+    user_arguments.initialised(lambda: None, told, (), {})
     told.gradient_checkpointing_kwargs["use_reentrant"] = True
-    assert wishes.of(told) is False
-    assert wishes.of(Arguments(use_reentrant=True)) is True
-    assert wishes.of(Arguments()) is None
+    assert user_arguments.of(told) is False
+    assert user_arguments.of(Arguments(use_reentrant=True)) is True
+    assert user_arguments.of(Arguments()) is None
     key = id(told)
     del told
-    assert key not in wishes._asked
+    assert key not in user_arguments._asked
 
 
 @pytest.mark.parametrize(
@@ -378,7 +378,7 @@ def test_a_compiled_model_has_no_ledger_and_that_is_said_once(
     monkeypatch, capsys, setting, greets, lines
 ):
     monkeypatch.setattr(hf, "compiles", lambda trainer: True)
-    monkeypatch.setattr(guard, "greets", lambda state: greets)
+    monkeypatch.setattr(run_report, "greets", lambda state: greets)
     state = RunState(settings.Settings(ledger=setting))
     state.run = Run(framework="transformers")
     for _ in range(2):
@@ -444,7 +444,7 @@ def test_what_a_loops_forward_raises_is_explained(monkeypatch):
     explained = []
     failed = []
     monkeypatch.setattr(guard, "on_error", lambda run, batch, error: explained.append(error))
-    monkeypatch.setattr(steps, "failed", lambda state, error: failed.append(error))
+    monkeypatch.setattr(first_steps, "failed", lambda state, error: failed.append(error))
     inner = Raises()
     wrapper = torch.nn.Sequential(inner)
     state = RunState(settings.Settings())

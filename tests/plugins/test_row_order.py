@@ -16,7 +16,7 @@ from vlmguard.core.settings import Settings
 from vlmguard.rules import vg106_idle_tower
 from vlmguard_accelerate import loop
 from vlmguard_transformers import row_order, translate
-from vlmguard_transformers.rows import columns, peek
+from vlmguard_transformers.data import columns, peek
 
 IMAGE, TEXT = ["image"], ["text"]
 

@@ -19,7 +19,7 @@ from torch import nn
 
 import vlmguard_swift
 import vlmguard_transformers
-from vlmguard import guard
+from vlmguard import guard, run_report
 from vlmguard.core import runstate
 from vlmguard.core.advice import (
     FindUnused,
@@ -40,12 +40,12 @@ from vlmguard_swift.profile import PROFILE as SWIFT
 from vlmguard_torch.observe.observed import KindFacts, Observed
 from vlmguard_transformers import apply, arguments, lifecycle, profiles, translate  # fmt: skip
 from vlmguard_transformers import trainer as hf
+from vlmguard_transformers.data import phases  # fmt: skip
 from vlmguard_transformers.model import observation, padding  # fmt: skip
+from vlmguard_transformers.model_reading import Reading
 from vlmguard_transformers.profile import Profile
-from vlmguard_transformers.reading import Reading
-from vlmguard_transformers.rows import phases  # fmt: skip
 from vlmguard_transformers.shared_rows import Meets
-from vlmguard_transformers.watch import dry_run, steps  # fmt: skip
+from vlmguard_transformers.watch import dry_run, first_steps
 
 FAKE = Path(__file__).resolve().parents[1] / "kit" / "fake_framework"
 
@@ -105,16 +105,16 @@ FUNCTIONS = [
     (arguments, "resolve"),
     (dry_run, "rehearse"),
     (encoded, "Look"),
-    (guard, "confirmed"),
+    (run_report, "confirmed"),
     (guard, "on_error"),
     (padding, "ran"),
     (phases, "mark"),
     (phases, "of"),
-    (steps, "after"),
-    (steps, "at_engine"),
-    (steps, "before"),
-    (steps, "failed"),
-    (steps, "start"),
+    (first_steps, "after"),
+    (first_steps, "at_engine"),
+    (first_steps, "before"),
+    (first_steps, "failed"),
+    (first_steps, "start"),
 ]
 
 
@@ -133,13 +133,13 @@ def test_a_failure_between_ranks_takes_back_what_a_blank_input_held(
 ):
     _, state = opened
     state.set["VG106"] = Finding("VG106", "error", "why")
-    guard.confirmed(state, "a forward ran on it")
+    run_report.confirmed(state, "a forward ran on it")
     monkeypatch.setattr(padding, "ran", lambda _: ran)
     failing = {"__name__": where}
     exec(f"def fail():\n    raise {kind}('they do not match')", failing)
     with pytest.raises((RuntimeError, MemoryError)) as raised:
         failing["fail"]()
-    steps.failed(state, raised.value)
+    first_steps.failed(state, raised.value)
     notes = getattr(raised.value, "__notes__", [])
     assert len(notes) == back
     assert all("VG106 taken back" in note and "2 forwards" in note for note in notes)
@@ -420,7 +420,7 @@ def watched(model, strategy="ddp"):
     )
     runstate.bind(trainer, state)
     runstate.opened(state)
-    steps.start(Reading(trainer, profiles.PLAIN), state)
+    first_steps.start(Reading(trainer, profiles.PLAIN), state)
     return trainer, state
 
 
@@ -525,7 +525,7 @@ def test_two_runs_in_one_process_have_their_own_counts(capsys):
             return {"variant": ["use_reentrant: True → False"]}
 
         found = guard.pre_wrap(translate, change)
-        guard.first_step(found)
+        run_report.first_step(found)
         guard.close(found)
 
     once()
@@ -542,7 +542,7 @@ def test_two_runs_in_one_process_have_their_own_counts(capsys):
 def test_a_quiet_profile_greets_no_run_in_which_nothing_is_found(capsys):
     run = Run("transformers", {"torch": "2.13.0"}, "single")
     state = guard.pre_wrap(lambda: run, lambda plan: {}, speaks=False)
-    guard.first_step(state)
+    run_report.first_step(state)
     assert capsys.readouterr().err == ""
 
 
@@ -615,7 +615,7 @@ def test_a_tower_that_does_repeat_proves_what_was_only_possible(times, outcomes,
     model = Model()
     trainer, state = watched(model, "fsdp2")
     state.neutral["VG102"] = Finding("VG102", "note", "The vision tower may run more than once")
-    steps.start(Reading(trainer, profiles.PLAIN), state)
+    first_steps.start(Reading(trainer, profiles.PLAIN), state)
 
     def training_step(model, inputs):
         for _ in range(times):

@@ -8,7 +8,7 @@ import pytest
 
 numpy = pytest.importorskip("numpy")
 
-from vlmguard.rehearse import compare, rows, verdict  # noqa: E402
+from vlmguard.rehearse import compare, training_rows, verdict  # noqa: E402
 from vlmguard.rehearse.fixture import Scene  # noqa: E402
 
 
@@ -84,7 +84,8 @@ def test_a_rank_whose_weights_are_no_numbers_has_drifted():
     other = weights(a=[float("nan"), 2.0], b=[5.25])
     found = compare.difference([(BEFORE, AFTER), (BEFORE, other)], (BEFORE, AFTER), True)
     assert found.drift == (float("inf"), "a")
-    seen = verdict.Seen((), 0, (), None, [rows.Window(rows.LOADER, 2, 1)], [found])
+    window = training_rows.Window(training_rows.LOADER, 2, 1)
+    seen = verdict.Seen((), 0, (), None, [window], [found])
     assert verdict.wrong(seen).why == "the ranks' weights drift apart, by more than 100%"
 
 
@@ -111,7 +112,8 @@ def test_the_bound_follows_what_rounding_alone_makes():
 
 def test_backwards_are_the_same_steps():
     cells = [[[{"n": cell * 10 + rank}] for rank in range(2)] for cell in range(4)]
-    other = rows.backwards(cells, 2)
-    steps = [sorted(row["n"] for row in rows.alone(part)) for part in (other[:2], other[2:])]
+    other = training_rows.backwards(cells, 2)
+    parts = [training_rows.alone(part) for part in (other[:2], other[2:])]
+    steps = [sorted(row["n"] for row in part) for part in parts]
     assert steps == [[0, 1, 10, 11], [20, 21, 30, 31]]
-    assert [row["n"] for row in rows.alone(other[:2])] == [11, 10, 1, 0]
+    assert [row["n"] for row in training_rows.alone(other[:2])] == [11, 10, 1, 0]

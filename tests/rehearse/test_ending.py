@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("numpy")
 
-from vlmguard.rehearse import ending, rows
+from vlmguard.rehearse import ending, training_rows
 from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.request import Request
 
@@ -20,14 +20,15 @@ from vlmguard.rehearse.request import Request
 def test_an_ending_has_the_last_batch_of_its_own(flags, count, world, rows_, last, epochs):
     """Whole or not, as many steps as an epoch needs, and another epoch where the command has it."""
     request = Request("x", "sft", flags, "/", "ddp", world, "/", "m", "/")
-    length = ending._length(request, rows.Sample([{}], count=count))
+    length = ending._length(request, training_rows.Sample([{}], count=count))
     assert (length.rows, length.last, length.epochs) == (rows_, last, epochs)
     assert not length.supposed
 
 
 def test_an_ending_supposes_what_nobody_knows():
     request = Request("x", "sft", ("--split_dataset_ratio", "0.1"), "/", "ddp", 2, "/", "m", "/")
-    assert "do not divide" in ending._length(request, rows.Sample([{}], count=100)).supposed
+    sample = training_rows.Sample([{}], count=100)
+    assert "do not divide" in ending._length(request, sample).supposed
 
 
 def test_every_row_meets_its_reward():

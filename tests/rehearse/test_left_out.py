@@ -110,24 +110,24 @@ ODD = {"another kind": {**TEXT, "images": ["a.png"]}, "another column": {**TEXT,
 @pytest.mark.parametrize("shuffled", [True, False])
 def test_one_odd_row_of_many_is_among_those_rehearsed(odd, at, shuffled, tmp_path):
     pytest.importorskip("numpy")
-    from vlmguard.rehearse import rows
+    from vlmguard.rehearse import training_rows
 
     many = [TEXT] * 700
     many[at] = odd
     path = tmp_path / "d.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in many))
-    sample = rows.sample([str(path)], shuffled)
+    sample = training_rows.sample([str(path)], shuffled)
     assert odd in sample.rows
-    cells = rows.arranged(sample, rows.orders(sample, 2, False, False), 2, 1, 1)
+    cells = training_rows.arranged(sample, training_rows.orders(sample, 2, False, False), 2, 1, 1)
     assert any(odd in batch for cell in cells for batch in cell)
 
 
 def test_rows_that_are_alike_are_sampled_as_before(tmp_path):
     pytest.importorskip("numpy")
-    from vlmguard.rehearse import rows
+    from vlmguard.rehearse import training_rows
 
     path = tmp_path / "d.jsonl"
     mixed = [{**TEXT, "images": ["a.png"] * (at % 2)} for at in range(700)]
     path.write_text("".join(json.dumps(row) + "\n" for row in mixed))
-    assert list(rows.sample([str(path)], False).rows) == mixed[:500]
-    assert len(rows.sample([str(path)], True).rows) == 500
+    assert list(training_rows.sample([str(path)], False).rows) == mixed[:500]
+    assert len(training_rows.sample([str(path)], True).rows) == 500

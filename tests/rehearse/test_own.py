@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("numpy")
 
 from vlmguard.ranks import Outcome, Result
-from vlmguard.ranks.calls import Call
+from vlmguard.ranks.collective_calls import Call
 from vlmguard.rehearse import alone, run, show
 from vlmguard.rehearse.framework import Commands
 from vlmguard.rehearse.request import Request

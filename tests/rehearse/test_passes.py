@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("numpy")
 
 from vlmguard.ranks import Outcome, Result
-from vlmguard.ranks.calls import Call
+from vlmguard.ranks.collective_calls import Call
 from vlmguard.rehearse import verdict
 from vlmguard.rehearse.passes import seen_of
 

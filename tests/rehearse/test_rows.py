@@ -7,8 +7,8 @@ import json
 import pytest
 
 from vlmguard.check.reading.files import Unreadable
-from vlmguard.check.reading.rows import kind
-from vlmguard.rehearse import media, rows
+from vlmguard.check.reading.row_kinds import kind
+from vlmguard.rehearse import stand_in_rows, training_rows
 
 TEXT = {"messages": [{"role": "user", "content": "a"}]}
 IMAGE = {**TEXT, "images": ["a.png"]}
@@ -27,62 +27,63 @@ def deal(flat, world, batch):
 
 @pytest.mark.parametrize("batch", [1, 2])
 def test_dealt_rows_reach_the_cells_they_were_arranged_for(batch):
-    sample = rows.of(numbered(IMAGE, TEXT, IMAGE, TEXT, IMAGE, IMAGE))
-    windows = rows.orders(sample, 2, True, False)
-    cells = rows.arranged(sample, windows, 2, batch, 1)
-    ranks = deal(rows.dealt(cells), 2, batch)
+    sample = training_rows.of(numbered(IMAGE, TEXT, IMAGE, TEXT, IMAGE, IMAGE))
+    windows = training_rows.orders(sample, 2, True, False)
+    cells = training_rows.arranged(sample, windows, 2, batch, 1)
+    ranks = deal(training_rows.dealt(cells), 2, batch)
     assert [list(pair) for pair in zip(*ranks, strict=True)] == cells
 
 
 def test_one_rank_gets_the_same_micro_batches_one_after_the_other():
-    sample = rows.of(numbered(IMAGE, TEXT, IMAGE, TEXT))
-    cells = rows.arranged(sample, rows.orders(sample, 2, False, False), 2, 2, 2)
-    alone = deal(rows.alone(cells), 1, 2)[0]
+    sample = training_rows.of(numbered(IMAGE, TEXT, IMAGE, TEXT))
+    cells = training_rows.arranged(sample, training_rows.orders(sample, 2, False, False), 2, 2, 2)
+    alone = deal(training_rows.alone(cells), 1, 2)[0]
     assert alone == [batch for cell in cells for batch in cell]
 
 
 def test_the_loaders_order_comes_first_and_is_kept():
-    sample = rows.of(numbered(IMAGE, TEXT, IMAGE, TEXT))
-    cells = rows.arranged(sample, rows.orders(sample, 2, False, False), 2, 1, 1)
-    assert [row["number"] for row in rows.dealt(cells)[:4]] == [0, 1, 2, 3]
+    sample = training_rows.of(numbered(IMAGE, TEXT, IMAGE, TEXT))
+    cells = training_rows.arranged(sample, training_rows.orders(sample, 2, False, False), 2, 1, 1)
+    assert [row["number"] for row in training_rows.dealt(cells)[:4]] == [0, 1, 2, 3]
 
 
 def test_forced_orders_are_what_they_say():
-    sample = rows.of(numbered(TEXT, IMAGE, BOTH))
-    windows = rows.orders(sample, 2, True, False)
-    cells = rows.arranged(sample, windows, 2, 1, 1)
+    sample = training_rows.of(numbered(TEXT, IMAGE, BOTH))
+    windows = training_rows.orders(sample, 2, True, False)
+    cells = training_rows.arranged(sample, windows, 2, 1, 1)
 
     def kinds(order):
         window = next(w for w in windows if w.order == order)
-        return [[rows.kind(batch[0]) for batch in cells[step - 1]]
+        return [[training_rows.kind(batch[0]) for batch in cells[step - 1]]
                 for step in range(window.first, window.last + 1)]  # fmt: skip
 
-    assert kinds(rows.DIFFER) == [["image+video", "text"]] * 2
-    assert kinds(rows.SWAPPED) == [["text", "image+video"]] * 2
-    assert kinds(rows.ALL) == [["image+video"] * 2] * 2
-    assert kinds(rows.NONE) == [["text"] * 2] * 2
-    assert kinds(rows.ALONE) == [["image+video"] * 2, ["text"] * 2]
+    assert kinds(training_rows.DIFFER) == [["image+video", "text"]] * 2
+    assert kinds(training_rows.SWAPPED) == [["text", "image+video"]] * 2
+    assert kinds(training_rows.ALL) == [["image+video"] * 2] * 2
+    assert kinds(training_rows.NONE) == [["text"] * 2] * 2
+    assert kinds(training_rows.ALONE) == [["image+video"] * 2, ["text"] * 2]
 
 
 def test_one_kind_of_row_or_generated_batches_have_no_forced_order():
-    assert [w.order for w in rows.orders(rows.of([IMAGE]), 2, True, False)] == [rows.LOADER]
-    mixed = rows.of([IMAGE, TEXT])
-    assert [w.order for w in rows.orders(mixed, 2, True, True)] == [rows.LOADER]
+    alike = training_rows.of([IMAGE])
+    assert [w.order for w in training_rows.orders(alike, 2, True, False)] == [training_rows.LOADER]
+    mixed = training_rows.of([IMAGE, TEXT])
+    assert [w.order for w in training_rows.orders(mixed, 2, True, True)] == [training_rows.LOADER]
 
 
 def test_windows_follow_each_other():
-    windows = rows.orders(rows.of([IMAGE, TEXT]), 2, True, False)
+    windows = training_rows.orders(training_rows.of([IMAGE, TEXT]), 2, True, False)
     assert [w.first for w in windows][1:] == [w.last + 1 for w in windows][:-1]
 
 
 def test_shares_and_samples(tmp_path):
     file = tmp_path / "a.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in [IMAGE, TEXT, TEXT, TEXT] * 300))
-    found = rows.sample([str(file)], shuffled=True)
-    assert len(found.rows) == rows.MOST
+    found = training_rows.sample([str(file)], shuffled=True)
+    assert len(found.rows) == training_rows.MOST
     assert 0.65 < found.share < 0.85
-    first = rows.sample([str(file)], shuffled=False)
-    assert [rows.kind(row) for row in first.rows[:4]] == ["image", "text", "text", "text"]
+    first = training_rows.sample([str(file)], shuffled=False)
+    assert [training_rows.kind(row) for row in first.rows[:4]] == ["image", "text", "text", "text"]
 
 
 @pytest.mark.parametrize("odd", [
@@ -95,7 +96,7 @@ def test_an_odd_row_of_a_small_file_comes_first(tmp_path, odd, count, shuffled):
     every = [{**TEXT, "number": n} for n in range(count)]
     every[count * 2 // 3] = odd
     file.write_text("".join(json.dumps(row) + "\n" for row in every))
-    found = rows.sample([str(file)], shuffled=shuffled)
+    found = training_rows.sample([str(file)], shuffled=shuffled)
     assert found.rows[0] == odd
     assert (len(found.rows), found.count) == (count, count)
 
@@ -103,14 +104,14 @@ def test_an_odd_row_of_a_small_file_comes_first(tmp_path, odd, count, shuffled):
 def test_a_large_file_is_not_read_whole(tmp_path, monkeypatch):
     file = tmp_path / "a.jsonl"
     file.write_text("".join(json.dumps({**TEXT, "number": n}) + "\n" for n in range(5000)))
-    monkeypatch.setattr(rows, "WHOLE", 1000)
-    monkeypatch.setattr(rows.Path, "read_text", None)
-    drawn = [row["number"] for row in rows.sample([str(file)], shuffled=True).rows]
+    monkeypatch.setattr(training_rows, "WHOLE", 1000)
+    monkeypatch.setattr(training_rows.Path, "read_text", None)
+    drawn = [row["number"] for row in training_rows.sample([str(file)], shuffled=True).rows]
     assert len(drawn) > 400
     assert min(drawn) < 500
     assert max(drawn) > 4500
-    ordered = rows.sample([str(file)], shuffled=False).rows
-    assert [row["number"] for row in ordered] == list(range(rows.MOST))
+    ordered = training_rows.sample([str(file)], shuffled=False).rows
+    assert [row["number"] for row in ordered] == list(range(training_rows.MOST))
 
 
 @pytest.mark.parametrize("text", ["{", "", '["a"'])
@@ -118,21 +119,21 @@ def test_a_damaged_file_is_named(tmp_path, text):
     file = tmp_path / "bad.jsonl"
     file.write_text(text)
     with pytest.raises(Unreadable, match=r"bad\.jsonl"):
-        rows.sample([str(file)], shuffled=True)
+        training_rows.sample([str(file)], shuffled=True)
 
 
 def test_stand_ins_of_each_kind(tmp_path):
-    made = media.stand_ins(tmp_path, ("image",), "pair")
-    assert set(rows.of(made).by_kind) == {"image", "text"}
+    made = stand_in_rows.stand_ins(tmp_path, ("image",), "pair")
+    assert set(training_rows.of(made).by_kind) == {"image", "text"}
     assert all("rejected_response" in row for row in made)
-    assert set(rows.of(media.stand_ins(tmp_path, (), "chat")).by_kind) == {"text"}
+    assert set(training_rows.of(stand_in_rows.stand_ins(tmp_path, (), "chat")).by_kind) == {"text"}
     assert all(row["messages"][-1]["role"] == "user"
-               for row in media.stand_ins(tmp_path, (), "prompt"))  # fmt: skip
+               for row in stand_in_rows.stand_ins(tmp_path, (), "prompt"))  # fmt: skip
 
 
 def test_pictures_that_are_not_here_are_replaced_and_counted(tmp_path):
     found = [{"images": ["there.png", "gone.png"]}, {"image": {"path": "gone.png"}}, dict(TEXT)]
-    assert media.here(found, tmp_path, lambda name: name == "there.png") == 2
+    assert stand_in_rows.here(found, tmp_path, lambda name: name == "there.png") == 2
     assert found[0]["images"][0] == "there.png"
     with open(found[1]["image"], "rb") as picture:
         assert picture.read(4) == b"\x89PNG"
@@ -145,7 +146,7 @@ def test_pictures_in_messages_are_replaced_too(tmp_path):
     row = {"messages": [{"role": "user", "content": parts},
                         {"role": "user", "content": "see <img>gone.png</img> and <img>"}],
            "videos": [["gone.png", "there.png"], "film.mp4"]}  # fmt: skip
-    assert media.here([row], tmp_path, lambda name: name == "there.png") == 4
+    assert stand_in_rows.here([row], tmp_path, lambda name: name == "there.png") == 4
     (image, text, linked), said = (each["content"] for each in row["messages"])
     for picture in (image["image"], linked["image_url"]["url"]):
         assert picture.startswith(str(tmp_path))
@@ -170,28 +171,31 @@ def test_pictures_in_messages_are_replaced_too(tmp_path):
     ],
 )
 def test_nothing_stands_in_for_a_video(row, whole):
-    assert bool(media.whole([row], lambda name: name == "there.mp4")) is whole
+    assert bool(stand_in_rows.whole([row], lambda name: name == "there.mp4")) is whole
 
 
 def test_a_loader_may_give_a_rank_rows_that_follow_each_other():
-    sample = rows.of(numbered(IMAGE, IMAGE, TEXT, TEXT))
-    [window, *_] = rows.orders(sample, 2, False, False)
-    cells = rows.arranged(sample, [window], 2, 2, 1, blocks=True)
+    sample = training_rows.of(numbered(IMAGE, IMAGE, TEXT, TEXT))
+    [window, *_] = training_rows.orders(sample, 2, False, False)
+    cells = training_rows.arranged(sample, [window], 2, 2, 1, blocks=True)
     assert [[row["number"] for row in own] for own in cells[0]] == [[0, 1], [2, 3]]
-    assert [row["number"] for row in rows.alone(cells)][:4] == [0, 1, 2, 3], "as in the file"
+    numbers = [row["number"] for row in training_rows.alone(cells)]
+    assert numbers[:4] == [0, 1, 2, 3], "as in the file"
 
 
 @pytest.mark.parametrize("blocks", [False, True])
 def test_two_ranks_get_what_two_of_more_would(blocks):
-    phases = rows.of(numbered(*[IMAGE] * 3, *[TEXT] * 3, *[IMAGE] * 2, TEXT, *[TEXT] * 3))
-    [window, *_] = rows.orders(phases, 2, False, False)
-    steps = [rows.Window(window.order, 4, 1)]
-    cells = rows.arranged(phases, steps, 2, 1, 1, blocks, size=3)
+    phases = training_rows.of(numbered(*[IMAGE] * 3, *[TEXT] * 3, *[IMAGE] * 2, TEXT, *[TEXT] * 3))
+    [window, *_] = training_rows.orders(phases, 2, False, False)
+    steps = [training_rows.Window(window.order, 4, 1)]
+    cells = training_rows.arranged(phases, steps, 2, 1, 1, blocks, size=3)
     assert [[row["number"] for [row] in cell] for cell in cells] == [[0, 1], [3, 4], [6, 8],
                                                                      [9, 10]]  # fmt: skip
 
 
 def test_rows_to_evaluate_on_are_unlike_where_there_are_both():
-    kinds = [kind(row) for row in rows.unlike(rows.of(numbered(TEXT, IMAGE, IMAGE)), 2)]
+    sample = training_rows.of(numbered(TEXT, IMAGE, IMAGE))
+    kinds = [kind(row) for row in training_rows.unlike(sample, 2)]
     assert kinds == ["image", "text"] * 2
-    assert [row["number"] for row in rows.unlike(rows.of(numbered(TEXT, TEXT)), 2)] == [0, 1, 0, 1]
+    sample = training_rows.of(numbered(TEXT, TEXT))
+    assert [row["number"] for row in training_rows.unlike(sample, 2)] == [0, 1, 0, 1]

@@ -21,8 +21,8 @@ from vlmguard.rehearse.framework import Commands
 from vlmguard.rehearse.jobs import as_set
 from vlmguard.rehearse.passes import Rehearsal
 from vlmguard.rehearse.request import Request
-from vlmguard.rehearse.rows import DIFFER, LOADER, NONE, Sample
 from vlmguard.rehearse.show import Told, text
+from vlmguard.rehearse.training_rows import DIFFER, LOADER, NONE, Sample
 
 IMAGE = {"messages": [], "images": ["a.png"]}
 

@@ -9,14 +9,14 @@ import pytest
 
 from vlmguard.check.reading.fields import Values
 from vlmguard.check.reading.files import Files, Unreadable
-from vlmguard.rehearse import media, rows
+from vlmguard.rehearse import stand_in_rows, training_rows
 from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.request import Request
 from vlmguard_flagembedding import rehearse as flagembedding
 from vlmguard_llamafactory import formats
 from vlmguard_llamafactory import rehearse as llamafactory
+from vlmguard_transformers.data import cut
 from vlmguard_transformers.rehearsal import flags
-from vlmguard_transformers.rows import cut
 from vlmguard_trl import rehearse as trl
 
 KNOWN = ("model_name_or_path", "dataset_name", "dataset", "dataset_dir", "media_dir", "max_steps",
@@ -45,7 +45,7 @@ def request_of(tmp_path):
 
 
 def commands(module, request, tmp_path, count=4):
-    single = rows.write(tmp_path / "rows-single.jsonl", [CHAT] * count)
+    single = training_rows.write(tmp_path / "rows-single.jsonl", [CHAT] * count)
     made = {**SMALL, "folder": str(tmp_path / "tiny")}
     told = module.commands(request, made, single, single, 2)
     return Argv(list(told.argv)), Argv(list(told.reference)), told
@@ -99,9 +99,9 @@ def test_its_own_numbers_keep_optimizer_and_dtype(module, request_of, tmp_path):
              "--max_grad_norm", "0.5", "--dataset", "mine"]  # fmt: skip
     request = request_of(words, data=("a.jsonl",), accumulation=4)
     made = {**SMALL, "folder": str(tmp_path / "tiny")}
-    single = rows.write(tmp_path / "rows-single.jsonl", [CHAT])
+    single = training_rows.write(tmp_path / "rows-single.jsonl", [CHAT])
     module.commands(request, made, single, single, 2)
-    told = module.own(request, made, rows.write(tmp_path / "rows-own.jsonl", [CHAT]), 1)
+    told = module.own(request, made, training_rows.write(tmp_path / "rows-own.jsonl", [CHAT]), 1)
     argv = Argv(list(told.argv))
     assert (argv.get("optim"), argv.get("bf16"), argv.get("max_grad_norm")) == (
         "adafactor", "True", "0.5")  # fmt: skip
@@ -124,7 +124,7 @@ def test_what_an_optimizer_or_schedule_may_not_go_without_is_kept_alone(
     request = request_of(words, data=DATA[module], known=())
     run, _, _ = commands(module, request, tmp_path)
     assert all(run.values(name) is None for name in given)
-    file = rows.write(tmp_path / "rows-own.jsonl", [CHAT])
+    file = training_rows.write(tmp_path / "rows-own.jsonl", [CHAT])
     told = module.own(request, {**SMALL, "folder": str(tmp_path / "tiny")}, file, 1)
     argv = Argv(list(told.argv))
     assert {name: argv.get(name) for name in given} == given
@@ -144,7 +144,7 @@ def test_groups_of_completions_are_the_commands_own_alone(request_of, tmp_path, 
     request = request_of(words.split(), row="prompt", data=("a.jsonl",), own_accumulation=1,
                          known=(*KNOWN, *GROUPS), blocks=True)  # fmt: skip
     kinds = [{"prompt": number} for number in range(3) for _ in range(request.world)]
-    file = rows.write(tmp_path / "rows-own.jsonl", kinds)
+    file = training_rows.write(tmp_path / "rows-own.jsonl", kinds)
     told = trl.own(request, {**SMALL, "folder": str(tmp_path)}, file, 2)
     argv = Argv(list(told.argv))
     given = Argv(words.split())
@@ -230,11 +230,11 @@ def test_only_the_files_of_the_split_are_read(tmp_path):
 
 @pytest.mark.parametrize("row", ["chat", "pair", "label", "prompt"])
 def test_stand_in_rows_are_of_both_kinds_in_every_framework(request_of, tmp_path, row):
-    made = media.stand_ins(tmp_path, ("image",), row)
-    assert set(rows.of(trl.shaped(request_of(row=row), made)).by_kind) == {"image", "text"}
+    made = stand_in_rows.stand_ins(tmp_path, ("image",), row)
+    assert set(training_rows.of(trl.shaped(request_of(row=row), made)).by_kind) == {"image", "text"}
     if row != "prompt":
         shaped = llamafactory.shaped(request_of(row=row), made)
-        assert set(rows.of(shaped).by_kind) == {"image", "text"}
+        assert set(training_rows.of(shaped).by_kind) == {"image", "text"}
         assert len({tuple(sorted(each)) for each in shaped}) == 1, "the same columns in each"
 
 
@@ -285,8 +285,8 @@ LONG = {"messages": [{"role": "user", "content": "what?"}]}
 )
 def test_a_row_that_is_cut_at_its_own_size_stays_long_enough(tmp_path, longest, most, limit):
     pytest.importorskip("PIL")
-    row = {**LONG, "images": [media.picture(tmp_path, 1), media.picture(tmp_path, 2)]}
-    file = rows.write(tmp_path / "rows.jsonl", [LONG, row])
+    row = {**LONG, "images": [stand_in_rows.picture(tmp_path, n) for n in (1, 2)]}
+    file = training_rows.write(tmp_path / "rows.jsonl", [LONG, row])
     assert cut.pixels(file, str(tmp_path), longest, most, 1000) == limit
 
 
@@ -303,10 +303,10 @@ def test_images_that_trl_would_cut_are_not_scaled_down(request_of, tmp_path):
         folder.mkdir()
     (source / "preprocessor_config.json").write_text('{"max_pixels": 12845056}')
     (tiny / "preprocessor_config.json").write_text('{"max_pixels": 50176}')
-    row = {**LONG, "images": [media.picture(tmp_path, n) for n in range(8)]}
+    row = {**LONG, "images": [stand_in_rows.picture(tmp_path, n) for n in range(8)]}
     words = ["--max_length", "70"]
     request = request_of(words, data=("a.jsonl",), model=str(source), known=(*KNOWN, "max_length"))
-    file = rows.write(scratch / "rows-single.jsonl", [row])
+    file = training_rows.write(scratch / "rows-single.jsonl", [row])
     trl.commands(request, {**SMALL, "folder": str(tiny)}, file, file, 2)
     told = json.loads((tiny / "preprocessor_config.json").read_text())
     assert told["max_pixels"] == 115561
@@ -320,7 +320,7 @@ def test_what_evaluates_does_so_once_on_rows_of_its_own(module, request_of, tmp_
     assert not module.describe(Values(fields, {}), "sft", Files(str(tmp_path))).evaluates
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    rated = rows.write(tmp_path / "rows-evaluated.jsonl", [LONG])
+    rated = training_rows.write(tmp_path / "rows-evaluated.jsonl", [LONG])
     known = (*KNOWN, "eval_strategy", "eval_steps", "eval_dataset", "dataset_test_split")
     request = request_of(["--dataset", "mine", "--val_size", "0.1"], data=("a.jsonl",),
                          evaluates=True, known=known,
@@ -366,7 +366,7 @@ def test_ranks_that_count_their_own_tokens_are_compared_with_ranks(module, tmp_p
 
 def test_pictures_in_a_table_become_files(tmp_path):
     given = [{"images": [{"bytes": b"abc", "path": "x.png"}]}, {"image": {"bytes": b"d"}}, {}]
-    media.saved(given, tmp_path)
+    stand_in_rows.saved(given, tmp_path)
     [[first], second] = given[0]["images"], given[1]["image"]
     assert Path(first).read_bytes() == b"abc"
     assert Path(second).read_bytes() == b"d"

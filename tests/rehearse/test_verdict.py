@@ -10,7 +10,7 @@ import pytest
 from vlmguard.rehearse import fixture, verdict
 from vlmguard.rehearse.compare import Difference
 from vlmguard.rehearse.fixture import Scene
-from vlmguard.rehearse.rows import DIFFER, LOADER, Window
+from vlmguard.rehearse.training_rows import DIFFER, LOADER, Window
 from vlmguard.rehearse.verdict import (
     CANNOT,
     CRASH,

@@ -8,16 +8,16 @@ OUTSIDE = (
     "vlmguard.runtime.stub:is_off",
     "vlmguard_transformers.lifecycle:_guarded",  # the same, of a train and an evaluation
     "vlmguard.runtime.faults",  # containment itself
-    "vlmguard_torch.calls:Hook",  # the same, of a hook on a module
-    "vlmguard_torch.calls:sure",
+    "vlmguard_torch.module_calls:Hook",  # the same, of a hook on a module
+    "vlmguard_torch.module_calls:sure",
     "vlmguard_torch.blank.hooks:Blank._broke",
     "vlmguard.runtime.stderr",
     "vlmguard.core.errors",
     "vlmguard.guard:state_of",  # a containment, too
-    "vlmguard_torch.calls:ForwardHook.__call__",
-    "vlmguard_torch.calls:Behind.__call__",
-    "vlmguard_torch.calls:Witness.__call__",
-    "vlmguard_accelerate.plain:_stepped",  # the same, of a hook on an optimizer
+    "vlmguard_torch.module_calls:ForwardHook.__call__",
+    "vlmguard_torch.module_calls:Behind.__call__",
+    "vlmguard_torch.module_calls:Witness.__call__",
+    "vlmguard_accelerate.plain_loop:_stepped",  # the same, of a hook on an optimizer
     "vlmguard_torch.stepping:AtStep._before",
     "vlmguard_torch.stepping:AtStep._after",
     "vlmguard_torch.ledger.watcher:Watcher.before",

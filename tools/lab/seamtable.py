@@ -15,7 +15,7 @@ from typing import Any
 
 from tools.lab import releases, toml
 from vlmguard.compat import verdicts
-from vlmguard.runtime import sources
+from vlmguard.runtime import definitions
 
 Say = Callable[[str], None]
 NOT_WRAPPED = " (not wrapped)"
@@ -158,7 +158,7 @@ def _holds(text: str, path: str) -> bool:
     if path.split(".")[0] not in text:
         return False
     try:
-        return sources.defines(text, path)
+        return definitions.defines(text, path)
     except (SyntaxError, ValueError):  # a template or a file for another Python
         return False
 

@@ -13,7 +13,7 @@ from tools.matrix import families, models, rows
 from tools.matrix.cells import Cell
 from tools.matrix.digests import digest
 from tools.matrix.reference import reference as reference
-from vlmguard.ranks import phase, phases
+from vlmguard.ranks import phase, step_phases
 
 ZERO = Path(__file__).resolve().parents[2] / "tests" / "kit" / "deepspeed"
 CHECKPOINTED = ("checkpointed", "reentrant")
@@ -58,7 +58,7 @@ def prepare() -> None:
 def work(cell: Cell, folder: str, spoil: int | None = None) -> dict[str, Any]:
     """Train. Returns weights by name, losses, digests and what is compared besides."""
     phase("wrap")
-    phases.told_by()
+    step_phases.told_by()
     # First the model: once DeepSpeed's config is there, transformers partitions parts of it.
     model = models.make(cell)
     arguments = _arguments(cell, folder)

@@ -38,6 +38,7 @@ FILES = (
     *sorted(f"vlmguard/rules/{path.name}" for path in (ROOT / "vlmguard/rules").glob("vg*.py")),
     "vlmguard/core/plan.py",
     "vlmguard/guard.py",
+    "vlmguard/run_report.py",
     "vlmguard/compat/cases.py",
     "vlmguard/compat/choice.py",
     "vlmguard/compat/verdicts.py",

@@ -66,7 +66,7 @@ def _example() -> None:
     """What ``vlmguard ledger --html`` makes of a real run: two ranks, a training_step that calls
     the model and not its wrapper."""
     sys.path[:0] = [str(ROOT), str(ROOT / "plugins")]
-    from vlmguard.ledger import page, read
+    from vlmguard.ledger.report import page, read
 
     report = COPY / "data" / "ledger_report.jsonl"
     (COPY / EXAMPLE).write_text(page.page(read.runs(report)[-1], report.name), "utf-8")

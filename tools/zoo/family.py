@@ -11,7 +11,7 @@ import transformers
 
 from tools.zoo import configs
 from vlmguard_torch.media import kinds as media
-from vlmguard_torch.observe import example_rows, measure, record
+from vlmguard_torch.observe import example_rows, measure, row_trace
 from vlmguard_torch.observe.isolated_state import isolated_state, unpartitioned
 from vlmguard_torch.observe.shrink import parts_of, shrink
 
@@ -41,7 +41,7 @@ class Zoo:
                 if ("drop" in name or name == "vae_std") and isinstance(value, float):
                     vars(part)[name] = 0.0  # ranks and the oracle draw in another order
         with unpartitioned():
-            model = measure.tiny(kind, config, record.NO_LIMIT)
+            model = measure.tiny(kind, config, row_trace.NO_LIMIT)
         with torch.no_grad():
             for weight in model.parameters():
                 if weight.dim() > 1 and not weight.any():
@@ -55,7 +55,7 @@ class Zoo:
         """A row of text and one with an input, as the model took them."""
         with isolated_state():
             model = self.model()
-            rows = example_rows.Rows(model, record.TooLong)
+            rows = example_rows.Rows(model, row_trace.TooLong)
             for kind in example_rows.kinds_of(model):
                 if kind == "text" or ("one" not in rows.taken and self.asked in ("", kind)):
                     _run(rows, kind, model)

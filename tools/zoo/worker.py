@@ -21,7 +21,7 @@ import transformers
 from tools.zoo import classes, configs
 from vlmguard_torch.blank import blank_input, neutral
 from vlmguard_torch.layout import towers
-from vlmguard_torch.observe import example_rows, measure, observer, record
+from vlmguard_torch.observe import example_rows, measure, observer, row_trace
 from vlmguard_torch.observe.observed import Observed, reason
 from vlmguard_torch.observe.shrink import shrink
 
@@ -66,10 +66,10 @@ def _made(kind: Any) -> Any:
     the first reason is the one told."""
     config = configs.config(kind)
     try:
-        return measure.tiny(kind, shrink(config).config, record.NO_LIMIT)
+        return measure.tiny(kind, shrink(config).config, row_trace.NO_LIMIT)
     except Exception as error:
         try:
-            return measure.tiny(kind, shrink(config, measure.ALL_LAYERS).config, record.NO_LIMIT)
+            return measure.tiny(kind, shrink(config, measure.ALL_LAYERS).config, row_trace.NO_LIMIT)
         except Exception:
             raise error from None
 
@@ -78,7 +78,7 @@ def _held(model: Any, facts: Observed, kind: str) -> str:
     """Whether the blank, put into the model itself, reaches what a real row reaches and changes no
     bit of a text row: "" or what went wrong."""
     kinds = tuple(kind.split("+"))
-    rows = example_rows.Rows(model, record.TooLong)
+    rows = example_rows.Rows(model, row_trace.TooLong)
     text = rows.run("text", lambda row: _trace(model, row))
     real = [rows.run(each, lambda row: _trace(model, row)) for each in kinds]
     handle = blank_input.install(model, kinds=kinds, **neutral.recipe(model, facts))
@@ -98,8 +98,8 @@ def _held(model: Any, facts: Observed, kind: str) -> str:
     return f"another gradient: {(apart + loud)[0]}" if apart + loud else ""
 
 
-def _trace(model: Any, row: Any) -> record.Trace:
-    return record.trace(model, row, record.NO_LIMIT, gradients=True)
+def _trace(model: Any, row: Any) -> row_trace.Trace:
+    return row_trace.trace(model, row, row_trace.NO_LIMIT, gradients=True)
 
 
 def _forked(name: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from vlmguard.check.reading.rows import Rows
+from vlmguard.check.reading.row_kinds import Rows
 from vlmguard.core.facts import PARTITIONED, Certainty, Checkpointing, Run, Strategy, Tower
 from vlmguard.core.findings import Finding
 

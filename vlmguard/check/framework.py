@@ -11,7 +11,7 @@ from typing import Any
 from vlmguard.check import options
 from vlmguard.check.facts import Draft
 from vlmguard.check.launcher import Job
-from vlmguard.check.reading import scripts, sources
+from vlmguard.check.reading import python_files, scripts
 from vlmguard.check.reading.fields import Field, Values, Wrong, leftover, of, parse
 from vlmguard.check.reading.files import Files
 from vlmguard.core.advice import Advice, FindUnused, FreezeTower, SetVariant, StaticGraph
@@ -74,7 +74,7 @@ class Framework:
         """ "" if that entry trains under guard, else why there is nothing to judge."""
         return ""
 
-    def classes(self, entry: str) -> list[sources.Class]:
+    def classes(self, entry: str) -> list[python_files.Class]:
         """Its argument classes. Raises `CannotTell`."""
         raise NotImplementedError
 
@@ -108,7 +108,7 @@ class Framework:
             raise CannotTell(
                 f"its argument class {missing.args[0]} is not installed here"
             ) from None
-        absent = [name for one in classes for name in sources.lacking(one)]
+        absent = [name for one in classes for name in python_files.lacking(one)]
         if absent:
             raise CannotTell(f"its argument class {absent[0]} was not found in the sources")
         fields = of(classes)

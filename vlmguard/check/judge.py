@@ -13,7 +13,7 @@ from vlmguard.check.deep import client
 from vlmguard.check.facts import Draft
 from vlmguard.check.framework import CannotTell, Edit, Framework
 from vlmguard.check.launcher import Job
-from vlmguard.check.reading import model, paths, places, rows, sources
+from vlmguard.check.reading import model_config, paths, places, python_files, row_kinds
 from vlmguard.check.reading.fields import Values, Wrong
 from vlmguard.check.reading.files import Files, Unreadable
 from vlmguard.check.shell.state import Trace, known
@@ -81,7 +81,7 @@ def job(
 ) -> Verdict:
     """Judge one job. Never raises for what a user wrote. deeply: ask the framework's classes."""
     files = replace(files, folder=job.call.folder)
-    sources.look_beside(places.of(job, files))
+    python_files.look_beside(places.of(job, files))
     found = framework.of_job(job, files)
     if found is None:
         reason = unknown.reason(job, files)
@@ -160,7 +160,7 @@ def _releases(owner: Framework, asked: Mapping[str, str]) -> dict[str, str]:
 
 
 def _installed(owner: Framework) -> bool:
-    return sources.package(owner.package) is not None
+    return python_files.package(owner.package) is not None
 
 
 def _told(wanted: planning.Plan) -> list[tuple[Finding, str]]:
@@ -213,7 +213,7 @@ def _advice(finding: Finding, owner: Framework, in_code: Sequence[str]) -> str:
 
 def _config(values: Values, files: Files, job: Job) -> Mapping[str, Any]:
     named = values.get("model") or values.get("model_name_or_path") or ""
-    return model.of(str(named), files, job.env).config
+    return model_config.of(str(named), files, job.env).config
 
 
 def _in_evaluation(values: Values, draft: Draft, files: Files, told: set[str]) -> list[Finding]:
@@ -222,7 +222,7 @@ def _in_evaluation(values: Values, draft: Draft, files: Files, told: set[str]) -
     if when in (None, "no", False) or str(when).endswith(".NO"):
         return []
     names = hf.datasets(values, "val_dataset", "eval_dataset")
-    met = rows.of(names, files)[0] if names else draft.rows
+    met = row_kinds.of(names, files)[0] if names else draft.rows
     run = dataclasses.replace(facts.run(replace(draft, rows=met)), phase="eval")
     return [replace(finding, why=f"in evaluation: {finding.why}")
             for finding in registry.get().pre_wrap(run) if finding.code not in told]  # fmt: skip
@@ -244,7 +244,7 @@ def _absent(values: Values, files: Files) -> list[str]:
     """Local folders of models that are not here."""
     named = [values.get(name) for name in _MODELS]
     return [name for name in dict.fromkeys(named) if isinstance(name, str)
-            and model.local(name) and not files.there(name)]  # fmt: skip
+            and model_config.local(name) and not files.there(name)]  # fmt: skip
 
 
 def _renamed(owner: Framework, values: Values, releases: Mapping[str, str]) -> list[str]:

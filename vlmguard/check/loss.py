@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vlmguard.check.facts import Draft
-from vlmguard.check.reading import scripts, sources
+from vlmguard.check.reading import python_files, scripts
 from vlmguard.check.reading.fields import Values
 from vlmguard.core.findings import Finding
 
@@ -52,7 +52,7 @@ def unshifted(values: Values, config: Mapping[str, Any], draft: Draft) -> None:
 
 def _listed() -> frozenset[str]:
     """The classes of MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, read from the installed release."""
-    tree = sources.parsed("transformers.models.auto.modeling_auto")
+    tree = python_files.parsed("transformers.models.auto.modeling_auto")
     for node in ast.walk(tree) if tree else ():
         if isinstance(node, ast.Assign) and "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES" in map(
             ast.unparse, node.targets
@@ -76,5 +76,5 @@ def of_routers(values: Values, config: Mapping[str, Any]) -> bool:
 def _records(kind: str) -> bool:
     kind = kind.removesuffix("_text").replace("-", "_")
     module = f"transformers.models.{kind}.modeling_{kind}"
-    file = sources.module_file(module) if kind else None
+    file = python_files.module_file(module) if kind else None
     return file is not None and bool(_RECORDS.search(file.read_text("utf-8", "replace")))

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from vlmguard.core import settings
 from vlmguard.core.errors import SettingsError
+from vlmguard.core.setting_values import OFF
 from vlmguard.core.settings import Settings
-from vlmguard.core.words import OFF
 
 _READ = ("VLMGUARD_RULES", "VLMGUARD_FREEZE", "VLMGUARD_CONFIG")
 FLAGS = ("--vlmguard", "--vlmguard-freeze", "--vlmguard-dry-step", "--vlmguard-dry-run")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vlmguard.cli import words
+from vlmguard.cli import messages
 from vlmguard.compat import cases
 from vlmguard.compat.cases import Query
 
@@ -63,14 +63,14 @@ def compat(
              "accumulation": accumulation, "checkpointing": checkpointing}  # fmt: skip
     asked = {axis: _value(axis, word.strip()) for axis, word in given.items() if word.strip()}
     if "strategy" not in asked:
-        words.fail(f"--strategy is missing; there is: {', '.join(cases.STRATEGIES)}")
+        messages.fail(f"--strategy is missing; there is: {', '.join(cases.STRATEGIES)}")
     releases = {"torch": torch, "deepspeed": deepspeed, "transformers": transformers, "peft": peft}
     query = _query(asked, _releases(asked["strategy"], releases))
     from vlmguard.compat import choice
 
     answer = choice.answer(query)
     if as_json:
-        words.show_json(_data(asked, query, answer))
+        messages.show_json(_data(asked, query, answer))
     else:
         typer.echo("\n".join(_told(asked, query, answer)))
     raise typer.Exit(int(_fails(answer)))
@@ -82,12 +82,12 @@ def _value(axis: str, word: str) -> str:
         return word
     near = strategies_like(word) if axis == "strategy" else ()
     if near:
-        words.fail(f"--strategy: {word!r} is not one of the table's: did you mean {_or(near)}?")
+        messages.fail(f"--strategy: {word!r} is not one of the table's: did you mean {_or(near)}?")
     if axis == "strategy" and _plain(word) in ("zero0", "stage0", "0"):
-        words.fail("--strategy: zero0 (DeepSpeed without partitioning) was not measured")
+        messages.fail("--strategy: zero0 (DeepSpeed without partitioning) was not measured")
     from vlmguard.core.settings import nearest
 
-    words.fail(f"--{axis}: {word!r} is none{nearest(word.lower(), _AXES[axis])}")
+    messages.fail(f"--{axis}: {word!r} is none{nearest(word.lower(), _AXES[axis])}")
 
 
 def _plain(word: str) -> str:
@@ -129,7 +129,7 @@ def _release(name: str, word: str) -> str:
     version = verdicts.base(word)
     known = verdicts.releases_of(name)
     if version is None:
-        words.fail(f"--{name}: {word!r} is no release; measured: {', '.join(map(str, known))}")
+        messages.fail(f"--{name}: {word!r} is no release; measured: {', '.join(map(str, known))}")
     short = [v for v in known if len(version.release) < 3 and v.release[:2] == version.release[:2]]
     return str(max(short)) if short and version not in known else word
 
@@ -143,7 +143,7 @@ def _installed(name: str) -> str:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         known = ", ".join(map(str, verdicts.releases_of(name)))
-        words.fail(f"--{name} is missing, and none is installed; measured: {known}")
+        messages.fail(f"--{name} is missing, and none is installed; measured: {known}")
 
 
 def _query(asked: Mapping[str, str], releases: Mapping[str, str]) -> Query:
@@ -174,7 +174,7 @@ def _told(asked: Mapping[str, str], query: Query, choice: Choice) -> Iterator[st
         yield f"  also: {note}"
     if choice.instead:
         yield f"  the nearest that works: {', '.join(choice.instead)}"
-    yield from words.columns(
+    yield from messages.columns(
         (option.wrap, option.checkpointing, f"{option.seen.verdict}, {option.seen.how}"
          if option.seen is not None else "not known")
         for option in choice.options

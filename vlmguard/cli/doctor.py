@@ -17,7 +17,7 @@ import typer
 
 import vlmguard
 from vlmguard import __version__
-from vlmguard.cli import cards, probe, words
+from vlmguard.cli import cards, messages, probe
 
 if TYPE_CHECKING:
     from vlmguard.compat.choice import Choice
@@ -108,7 +108,7 @@ def doctor(
         typer.echo("starting a Python and importing the frameworks in it …", err=True)
     found = look()
     if as_json:
-        words.show_json({"vlmguard": __version__, "armed": found.armed, **asdict(found)})
+        messages.show_json({"vlmguard": __version__, "armed": found.armed, **asdict(found)})
     else:
         typer.echo("\n".join(text(found, verbose)))
     raise typer.Exit(2 if "error" in found.settings else int(not found.well))
@@ -226,7 +226,7 @@ def text(found: Report, verbose: bool = False) -> Iterator[str]:
     if found.works:
         yield ""
         yield "gradient checkpointing that works here (vlmguard chooses it by itself):"
-        yield from words.columns(_rows(found.works))
+        yield from messages.columns(_rows(found.works))
     if found.defaults:
         yield ""
         yield "defaults that changed in the releases that are installed here:"

@@ -18,7 +18,7 @@ from typing import Annotated
 
 import typer
 
-from vlmguard.cli import words
+from vlmguard.cli import messages
 
 IMAGES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 _POINTER = b"version https://git-lfs"
@@ -56,12 +56,12 @@ def files(
     """
     if processor:
         raise typer.Exit(_load(processor))
-    from vlmguard.check.reading.model import hubs
+    from vlmguard.check.reading.model_config import hubs
 
     given = places or [Path(each) for each in hubs(os.environ) if Path(each).exists()]
     for place in given:
         if not place.exists():
-            words.fail(f"{place}: no such file or folder")
+            messages.fail(f"{place}: no such file or folder")
     judged, broken = 0, 0
     for path in found(given):
         try:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from vlmguard.cli import words
+from vlmguard.cli import messages
 
 
 def add(app: typer.Typer) -> None:
@@ -38,7 +38,7 @@ def ledger(
     """
     records = _run(report, run)
     if as_json:
-        words.show_json(records)
+        messages.show_json(records)
     elif html:
         _write(Path(html), records, report.name)
     else:
@@ -46,14 +46,14 @@ def ledger(
 
 
 def _run(report: Path, number: int) -> list[dict[str, Any]]:
-    from vlmguard.ledger import read
+    from vlmguard.ledger.report import read
 
     try:
         found = read.runs(report)
     except read.ReportError as error:
-        words.fail(str(error))
+        messages.fail(str(error))
     if not 0 <= number <= len(found):
-        words.fail(f"{report}: no run {number}: there are {len(found)}, from 1")
+        messages.fail(f"{report}: no run {number}: there are {len(found)}, from 1")
     if len(found) > 1 and not number:
         typer.echo(f"run {len(found)} of {len(found)} in {report}; --run N shows another", err=True)
     return found[number - 1]
@@ -62,16 +62,16 @@ def _run(report: Path, number: int) -> list[dict[str, Any]]:
 def _show(records: list[dict[str, Any]]) -> None:
     from rich.console import Console
 
-    from vlmguard.ledger import show
+    from vlmguard.ledger.report import show
 
     Console(highlight=False, emoji=False, markup=False).print(show.view(records))
 
 
 def _write(page: Path, records: list[dict[str, Any]], name: str) -> None:
-    from vlmguard.ledger import page as pages
+    from vlmguard.ledger.report import page as pages
 
     try:
         page.write_bytes(pages.page(records, name).encode("utf-8", "xmlcharrefreplace"))
     except OSError as error:
-        words.fail(f"{page}: cannot be written: {error.strerror}")
+        messages.fail(f"{page}: cannot be written: {error.strerror}")
     typer.echo(f"{page}: one page, to be opened in a browser")

@@ -28,12 +28,12 @@ try:
     import vlmguard.auto
     from vlmguard import _bootstrap
     from vlmguard.cli import installed
-    from vlmguard.runtime import sources
+    from vlmguard.runtime import definitions
     told["home"] = os.path.dirname(os.path.dirname(os.path.abspath(vlmguard.__file__)))
     told["frameworks"], told["absent"], told["others"] = [], [], {}
     for name, (adapter, recognise) in sorted(_bootstrap._watcher.watched.items()):
         top = name.partition(".")[0]
-        spec = sources.find(top)
+        spec = definitions.find(top)
         if spec is None:
             told["absent"].append(top)
         elif recognise is not None and not recognise(spec):

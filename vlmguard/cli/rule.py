@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from vlmguard.cli import words
+from vlmguard.cli import messages
 
 
 def add(app: typer.Typer) -> None:
@@ -38,15 +38,15 @@ def rule(
         names = [*rules, *(str(each.NAME) for each in rules.values())]
         word = which.upper() if which.upper().startswith("VG") else which.lower()
         meant = nearest(word, names) or " (`vlmguard rule` lists all of them)"
-        words.fail(f"no rule {which!r}{meant}")
+        messages.fail(f"no rule {which!r}{meant}")
     if as_json:
-        words.show_json([_data(each) for each in found.values()])
+        messages.show_json([_data(each) for each in found.values()])
     elif all_ or (which and len(found) == 1):
         typer.echo("\n\n".join(_page(each) for each in found.values()))
     else:
         rows = [(code, each.NAME, each.DEFAULT, title(each)) for code, each in found.items()]
         head = ("code", "name", "default", "what it is about")
-        typer.echo("\n".join(words.columns([head, *rows], indent=0)))
+        typer.echo("\n".join(messages.columns([head, *rows], indent=0)))
 
 
 def find(rules: Mapping[str, Any], which: str) -> dict[str, Any]:

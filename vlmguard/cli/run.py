@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from vlmguard.cli import words
+from vlmguard.cli import messages
 
 SHIM = Path(__file__).resolve().parents[1] / "_run"
 
@@ -40,7 +40,7 @@ def run(
     # Beside this Python where its environment is not activated.
     program = shutil.which(command[0]) or shutil.which(command[0], path=Path(sys.executable).parent)
     if program is None:
-        words.fail(f"run: there is no program {command[0]!r} on PATH", 127)
+        messages.fail(f"run: there is no program {command[0]!r} on PATH", 127)
     sys.stdout.flush()
     sys.stderr.flush()
     os.execvpe(program, command, environment(dict(os.environ)))

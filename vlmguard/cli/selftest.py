@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from vlmguard.cli import probe, words
+from vlmguard.cli import messages, probe
 
 LIMIT = 300.0
 
@@ -50,7 +50,7 @@ def selftest(
         "processor": round(_processor() - before, 1),
     }
     if as_json:
-        words.show_json(told)
+        messages.show_json(told)
     else:
         _show(told, crashed, trained)
     raise typer.Exit(int(not told["passed"]))
@@ -66,13 +66,14 @@ def _choose(framework: str) -> probe.Framework:
     """The first framework with a self-test, or the one asked for."""
     start = probe.start()
     if start.error:
-        words.fail(f"selftest: a Python could not be asked: {start.error}", 1)
+        messages.fail(f"selftest: a Python could not be asked: {start.error}", 1)
     able = [each for each in start.frameworks if _tries(each.adapter)]
     wanted = [each for each in able if framework in ("", each.package, each.name)]
     if not wanted:
         there = ", ".join(each.package for each in able)
         lacking = f"{framework} is not" if framework else "no framework with a self-test is"
-        words.fail(f"selftest: {lacking} installed here" + (f"; there is: {there}" * bool(there)))
+        others = f"; there is: {there}" * bool(there)
+        messages.fail(f"selftest: {lacking} installed here{others}")
     return wanted[0]
 
 
@@ -84,15 +85,15 @@ def _run(chosen: probe.Framework) -> dict[str, Any]:
             done = subprocess.run([*command, folder], cwd=folder, env=clean, text=True,
                                   capture_output=True, timeout=LIMIT)  # fmt: skip
         except subprocess.TimeoutExpired:
-            words.fail(f"selftest: not done after {LIMIT:.0f} s; this machine is too busy", 1)
+            messages.fail(f"selftest: not done after {LIMIT:.0f} s; this machine is too busy", 1)
     from vlmguard.selftest.worker import MARK
 
     lines = [line for line in done.stdout.splitlines() if line.startswith(MARK)]
     if not lines:
-        words.fail(f"selftest: it could not be made:\n{(done.stderr or done.stdout)[-3000:]}", 1)
+        messages.fail(f"selftest: it could not be made:\n{(done.stderr or done.stdout)[-3000:]}", 1)
     told: dict[str, Any] = json.loads(lines[-1].removeprefix(MARK))
     if "error" in told:
-        words.fail(f"selftest: {chosen.name} cannot be imported here: {told['error']}", 1)
+        messages.fail(f"selftest: {chosen.name} cannot be imported here: {told['error']}", 1)
     return told
 
 

@@ -13,7 +13,7 @@ from vlmguard.core import hookspecs
 from vlmguard.core.errors import Stop
 from vlmguard.core.facts import Batch, Failure, Gradients, Run
 from vlmguard.core.findings import Finding
-from vlmguard.core.words import POLICIES, nearest
+from vlmguard.core.setting_values import POLICIES, nearest
 
 GROUP = "vlmguard"
 OTHERS = "third-party plug-in"

@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from vlmguard.core.errors import SettingsError
-from vlmguard.core.words import OFF, ON
-from vlmguard.core.words import nearest as nearest
-from vlmguard.core.words import read_bool as read_bool
-from vlmguard.core.words import read_freeze as read_freeze
-from vlmguard.core.words import read_ledger as read_ledger
-from vlmguard.core.words import read_pairs as read_pairs
-from vlmguard.core.words import read_policy as read_policy
-from vlmguard.core.words import read_rules as read_rules
-from vlmguard.core.words import read_seconds as read_seconds
+from vlmguard.core.setting_values import OFF, ON
+from vlmguard.core.setting_values import nearest as nearest
+from vlmguard.core.setting_values import read_bool as read_bool
+from vlmguard.core.setting_values import read_freeze as read_freeze
+from vlmguard.core.setting_values import read_ledger as read_ledger
+from vlmguard.core.setting_values import read_pairs as read_pairs
+from vlmguard.core.setting_values import read_policy as read_policy
+from vlmguard.core.setting_values import read_rules as read_rules
+from vlmguard.core.setting_values import read_seconds as read_seconds
 
 if sys.version_info >= (3, 11):
     import tomllib

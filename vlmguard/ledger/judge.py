@@ -42,7 +42,7 @@ class Judge:
         return found or Verdict(name, "cannot tell", reason="a fault of vlmguard's")
 
     def _judged(self, name: str, pages: Sequence[Page | None]) -> Verdict:
-        module = importlib.import_module(f"vlmguard.ledger.{name}")
+        module = importlib.import_module(f"vlmguard.ledger.stations.{name}")
         verdict: Verdict = module.judge(pages, self.account, self._memory[name])
         return verdict
 

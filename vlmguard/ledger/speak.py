@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from vlmguard import guard
+from vlmguard import guard, run_report
 from vlmguard.core.findings import Finding
 from vlmguard.core.runstate import RunState
-from vlmguard.ledger import line, repeats, scalars
 from vlmguard.ledger.account import STATIONS, Account, Entry, Page, Verdict
-from vlmguard.ledger.found import cause, sentence
-from vlmguard.ledger.record import KIND, record
+from vlmguard.ledger.report import line, scalars
+from vlmguard.ledger.report.found import cause, sentence
+from vlmguard.ledger.report.record import KIND, record
+from vlmguard.ledger.stations import repeated_rows
 from vlmguard.runtime import report
 
 SETTLED = 3
@@ -63,7 +64,7 @@ class Speaker:
     def _sum_up(self) -> None:
         told = line.text(self._records) if self._records else ""
         self._records = None
-        if told and (self.state is None or guard.greets(self.state)):
+        if told and (self.state is None or run_report.greets(self.state)):
             report.line(told)
 
     def _judge(self, entries: Sequence[Entry]) -> None:
@@ -111,7 +112,7 @@ def listen(watcher: Any, state: RunState | None = None, *, recalls: bool = True)
     """
     speaker, held = Speaker(watcher.account, state), weakref.ref(watcher)
     if recalls and getattr(watcher, "first_step", 0) > 0:
-        watcher.recall({"rows": {"earlier": repeats.earlier(watcher.first_step, state)}})
+        watcher.recall({"rows": {"earlier": repeated_rows.earlier(watcher.first_step, state)}})
 
     def told(step: int, verdicts: Sequence[Verdict]) -> None:
         found = held()

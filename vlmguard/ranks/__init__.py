@@ -5,7 +5,7 @@ names both sides of a deadlock at once; ``environment=RankEnvironment(0, 64, 8, 
 of 64, alone. See `fork.run`. Importing this package imports no torch.
 """
 
-from vlmguard.ranks.calls import Call, phase
+from vlmguard.ranks.collective_calls import Call, phase
 from vlmguard.ranks.fork import run
 from vlmguard.ranks.outcome import Outcome, Result, Site
 from vlmguard.ranks.rank_environment import RankEnvironment

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from vlmguard.ranks.calls import Call
+from vlmguard.ranks.collective_calls import Call
 from vlmguard.ranks.group import NotedGroup, join
 from vlmguard.ranks.rank_environment import RankEnvironment
 from vlmguard.ranks.referee import _done

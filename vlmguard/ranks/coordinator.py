@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from vlmguard.ranks.calls import Call
+from vlmguard.ranks.collective_calls import Call
 from vlmguard.ranks.tensor_store import Place
 
 Packed = tuple[bytes | Place, str, tuple[int, ...]]

@@ -24,7 +24,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from vlmguard.ranks.calls import Call, frames, log_to, read, text
+from vlmguard.ranks.collective_calls import Call, frames, log_to, read, text
 from vlmguard.ranks.coordinator import Coordinator
 from vlmguard.ranks.idle_detector import IdleDetector
 from vlmguard.ranks.outcome import Outcome, Result, conclude, parting

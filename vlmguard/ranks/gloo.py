@@ -8,7 +8,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-from vlmguard.ranks.calls import Call
+from vlmguard.ranks.collective_calls import Call
 from vlmguard.ranks.group import NotedGroup, join
 
 _PAIRED = {

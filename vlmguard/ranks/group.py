@@ -15,7 +15,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from vlmguard.ranks import calls
+from vlmguard.ranks import collective_calls
 
 _NAMES = {
     name: name
@@ -79,7 +79,7 @@ class NotedGroup(dist.ProcessGroup):  # type: ignore[misc]
         """The same, as older releases ask for it."""
         return self.kind
 
-    def carry_out(self, call: calls.Call, args: tuple[Any, ...]) -> Any:
+    def carry_out(self, call: collective_calls.Call, args: tuple[Any, ...]) -> Any:
         """Do it; returns torch's Work."""
         raise NotImplementedError
 
@@ -102,8 +102,8 @@ def _untracked(value: Any) -> Any:
 def _method(op: str) -> Any:
     def method(self: NotedGroup, *args: Any, **named: Any) -> Any:
         given = (*map(_untracked, args), *_untracked(list(named.values())))
-        call = calls.describe(op, given, self.number)
-        calls.note(call)
+        call = collective_calls.describe(op, given, self.number)
+        collective_calls.note(call)
         return self.carry_out(call, given)
 
     return method

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
-from vlmguard.ranks.calls import Call
+from vlmguard.ranks.collective_calls import Call
 
 _TRANSPORT = re.compile(
     r"gloo[/:]|Connection closed by peer|Connection reset|Broken pipe|op\.preamble|EnforceNotMet"

@@ -15,11 +15,9 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import _create_work_from_future  # type: ignore[attr-defined]
 
-from vlmguard.ranks.calls import Call
+from vlmguard.ranks.collective_calls import Call
 from vlmguard.ranks.group import NotedGroup, join
 from vlmguard.ranks.tensor_store import LEAST, Place, TensorStore
-
-_SUMMED = ("SUM", "AVG", "PREMUL_SUM")
 
 
 class RefereeGroup(NotedGroup):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vlmguard.ranks.calls import Call
+from vlmguard.ranks.collective_calls import Call
 
 _REDUCES = ("allreduce", "allreduce_coalesced", "reduce")
 _SCATTERS = ("reduce_scatter", "_reduce_scatter_base", "reduce_scatter_tensor_coalesced")

@@ -15,7 +15,7 @@ from typing import Any
 
 from vlmguard.ranks import RankEnvironment, Result
 from vlmguard.ranks.outcome import Site, parting, sites
-from vlmguard.rehearse import rows, verdict
+from vlmguard.rehearse import training_rows, verdict
 from vlmguard.rehearse.framework import Commands
 from vlmguard.rehearse.passes import Rehearsal, seen_of
 from vlmguard.rehearse.request import Request
@@ -76,8 +76,8 @@ def own(hooks: Any, request: Request, made: Any, cells: Sequence[Any]) -> Own | 
     room = max(1, MOST_ROWS // (request.world * request.batch))
     numbers = range(min(steps * request.accumulation, room))  # fewer: the Trainer begins again
     same = [[cells[number % len(cells)][0]] * request.world for number in numbers]
-    order = rows.alone(same) if request.blocks else rows.dealt(same)
-    file = rows.write(Path(request.scratch) / "rows-own.jsonl", order)
+    order = training_rows.alone(same) if request.blocks else training_rows.dealt(same)
+    file = training_rows.write(Path(request.scratch) / "rows-own.jsonl", order)
     commands = hooks.own(request, made, file, steps)
     if isinstance(commands, str):
         return Own(request, why=commands)

@@ -15,7 +15,7 @@ import numpy as np
 
 from vlmguard.ranks import run
 from vlmguard.rehearse.fixture import Scene
-from vlmguard.rehearse.rows import Window
+from vlmguard.rehearse.training_rows import Window
 
 TOLERANCE = 2e-3
 """Relative, fp32: far above rounding (some 1e-5), far below any defect seen (0.05 and up)."""

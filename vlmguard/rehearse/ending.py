@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from vlmguard.rehearse import compare, fixture, media, rows
+from vlmguard.rehearse import compare, fixture, stand_in_rows, training_rows
 from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.fixture import Scene
 from vlmguard.rehearse.framework import Commands
@@ -65,7 +65,7 @@ class Ending:
     length: Length
 
 
-def of(hooks: Any, request: Request, made: Any, sample: rows.Sample) -> Ending | None:
+def of(hooks: Any, request: Request, made: Any, sample: training_rows.Sample) -> Ending | None:
     """The command with its own ending; None where the plug-in does not know how."""
     if not getattr(hooks, "ENDING", False):
         return None
@@ -74,17 +74,20 @@ def of(hooks: Any, request: Request, made: Any, sample: rows.Sample) -> Ending |
     evaluates = request.evaluates or request.generates_at_evaluation
     request = replace(request, scratch=str(place), evaluates=evaluates)
     if evaluates:
-        request = replace(request, evaluated=(str(media.evaluated(request, sample, place)),))
+        evaluated = str(stand_in_rows.evaluated(request, sample, place))
+        request = replace(request, evaluated=(evaluated,))
     length = _length(request, sample)
     chosen = [sample.rows[at % len(sample.rows)] for at in range(length.rows)]
-    files = [rows.write(place / name, chosen) for name in ("rows.jsonl", "rows-single.jsonl")]
+    files = [
+        training_rows.write(place / name, chosen) for name in ("rows.jsonl", "rows-single.jsonl")
+    ]
     told = hooks.commands(request, made, *files, length.last)
     if generates(request):
         length = replace(length, last=_all_rows(Argv(list(told.argv)), length.rows, request.ranks))
     return Ending(replace(told, argv=tuple(_restored(told.argv, request, length))), length)
 
 
-def _length(request: Request, sample: rows.Sample) -> Length:
+def _length(request: Request, sample: training_rows.Sample) -> Length:
     """How many rows and steps show its end."""
     whole = request.ranks * request.batch * request.accumulation
     if generates(request):

@@ -15,7 +15,7 @@ Such a module has ``NAME`` and
 * ``ENDING``, if its ending is rehearsed: True;
 * ``act(scene) -> dict``: one rank of one pass;
 * ``DROPS``, if its training set has a row for each of the file's, but for those that it drops;
-* ``shaped(request, rows) -> list``, if it wants it: `media.stand_ins` as its own rows.
+* ``shaped(request, rows) -> list``, if it wants it: `stand_in_rows.stand_ins` as its own rows.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from vlmguard.rehearse.compare import Difference
 from vlmguard.rehearse.fixture import BACKWARDS, OFF, ON, REFERENCE, Scene
 from vlmguard.rehearse.framework import Commands
 from vlmguard.rehearse.request import Request
-from vlmguard.rehearse.rows import LOADER, Sample, Window
+from vlmguard.rehearse.training_rows import LOADER, Sample, Window
 from vlmguard.rehearse.verdict import CANNOT, CRASH, HANG, ROUNDING, STOPPED, ZERO0, Judgement, Seen
 
 Tell = Callable[[str, Mapping[str, Any]], None]

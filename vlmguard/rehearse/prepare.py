@@ -13,7 +13,7 @@ from vlmguard.check import framework as frameworks
 from vlmguard.check import hf, judge, redact
 from vlmguard.check.judge import Verdict
 from vlmguard.check.launcher import Job
-from vlmguard.check.reading import model
+from vlmguard.check.reading import model_config
 from vlmguard.check.reading.fields import Values
 from vlmguard.check.reading.files import Files, Unreadable
 from vlmguard.check.shell.state import Trace, known
@@ -152,10 +152,10 @@ def _model(name: str, files: Files, env: Mapping[str, str]) -> str:
     if not name:
         raise Refused("the command names no model")
     try:
-        model.of(name, files, env)
+        model_config.of(name, files, env)
     except Unreadable as error:
         raise Refused(str(error)) from None
-    home = model.home(name, files, env)
+    home = model_config.home(name, files, env)
     if not home:
         raise Refused(f"--model {name}: its config.json is not on this disk; download all but its "
                       "weights, or give such a folder")  # fmt: skip
@@ -163,7 +163,7 @@ def _model(name: str, files: Files, env: Mapping[str, str]) -> str:
 
 
 def _media(source: str) -> tuple[str, ...]:
-    found = model.of(source, Files(source), {})
+    found = model_config.of(source, Files(source), {})
     return tuple(word for word, there in (("image", found.sees), ("audio", found.hears)) if there)
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from vlmguard.ranks import run
-from vlmguard.rehearse import rows
+from vlmguard.rehearse import training_rows
 from vlmguard.rehearse.fixture import REFERENCE, Scene
 from vlmguard.rehearse.request import Request
-from vlmguard.rehearse.rows import Row, Sample
+from vlmguard.rehearse.training_rows import Row, Sample
 
 COUNTED = "Counted"
 """The error that a rank ends with, its message the number of rows, where `Scene.counts`."""
@@ -24,7 +24,7 @@ def kept(
     """The sample without the rows that are dropped, of those that were used alone."""
     count = _Counter(hooks, replace(request, evaluates=False), made)
     good = _good(list(used), count)
-    return replace(rows.of(good), share=sample.share)
+    return replace(training_rows.of(good), share=sample.share)
 
 
 def _good(found: list[Row], count: Callable[[list[Row]], int]) -> list[Row]:
@@ -49,7 +49,9 @@ class _Counter:
         self.number += 1
         place = Path(self.request.scratch) / f"sieve{self.number}"
         place.mkdir()
-        files = [rows.write(place / name, found) for name in ("rows.jsonl", "single.jsonl")]
+        files = [
+            training_rows.write(place / name, found) for name in ("rows.jsonl", "single.jsonl")
+        ]
         told = self.hooks.commands(self.request, self.made, *files, 1)
         env = {**self.request.env, **told.env}
         scene = Scene(REFERENCE, self.request.entry, told.reference, self.request.folder, place,

@@ -14,7 +14,15 @@ from typing import Any
 
 from vlmguard.check.reading.files import Unreadable
 from vlmguard.ranks import run as ranks
-from vlmguard.rehearse import alone, ending, framework, media, row_filter, rows, verdict
+from vlmguard.rehearse import (
+    alone,
+    ending,
+    framework,
+    row_filter,
+    stand_in_rows,
+    training_rows,
+    verdict,
+)
 from vlmguard.rehearse.argv import left_out
 from vlmguard.rehearse.framework import Commands
 from vlmguard.rehearse.passes import Rehearsal, Tell
@@ -57,7 +65,7 @@ def _answer(off: Judgement, on: Judgement | None = None, **more: Any) -> dict[st
 
 
 def _rehearse(
-    request: Request, tell: Tell, again: tuple[rows.Sample, list[str]] | None = None
+    request: Request, tell: Tell, again: tuple[training_rows.Sample, list[str]] | None = None
 ) -> dict[str, Any]:
     """again: rows without those that the framework drops, and what has to be said of them."""
     place = Path(request.scratch)
@@ -73,22 +81,23 @@ def _rehearse(
     if isinstance(made, str):
         return _answer(Judgement(CANNOT, why=made), notes=notes)
     tell("judged", {"pass": "tiny model", "kind": made["class"], "seconds": made["seconds"]})
-    windows = rows.orders(sample, request.ranks, request.thorough, request.generates)
+    windows = training_rows.orders(sample, request.ranks, request.thorough, request.generates)
     accumulation = min(request.accumulation, ACCUMULATION)
-    cells = rows.arranged(sample, windows, request.ranks, request.batch, accumulation,
+    cells = training_rows.arranged(sample, windows, request.ranks, request.batch, accumulation,
                           request.blocks, request.world)  # fmt: skip
     if request.generates:  # groups of completions: more rows than steps
         cells = cells * 8
-    together = rows.write(place / "rows.jsonl", rows.dealt(cells))
-    single = rows.write(place / "rows-single.jsonl", rows.alone(cells))
+    together = training_rows.write(place / "rows.jsonl", training_rows.dealt(cells))
+    single = training_rows.write(place / "rows-single.jsonl", training_rows.alone(cells))
     whole, training = request, replace(request, evaluates=False)
     request = replace(request, accumulation=accumulation)
     if request.evaluates:
-        request = replace(request, evaluated=(str(media.evaluated(request, sample, place)),))
+        evaluated = str(stand_in_rows.evaluated(request, sample, place))
+        request = replace(request, evaluated=(evaluated,))
     commands = hooks.commands(request, made, together, single, windows[-1].last)
     # after it: what is replaced in the tiny model's own files is told where it happens first
     own = alone.own(hooks, training, made, cells[: windows[0].steps * accumulation])
-    written = len(rows.dealt(cells)) if hasattr(hooks, "DROPS") else 0
+    written = len(training_rows.dealt(cells)) if hasattr(hooks, "DROPS") else 0
 
     def backwards() -> Commands:
         return _backwards(hooks, request, made, cells, windows[-1].last)
@@ -131,15 +140,15 @@ def _rehearse(
 
 
 def _backwards(
-    hooks: Any, request: Request, made: Any, cells: list[list[list[rows.Row]]], steps: int
+    hooks: Any, request: Request, made: Any, cells: list[list[list[training_rows.Row]]], steps: int
 ) -> Commands:
     """The command on the same steps, with each step's sums in another order."""
     place = Path(request.scratch) / "backwards"
     place.mkdir()
     request = replace(request, scratch=str(place), evaluates=False)
-    other = rows.backwards(cells, request.accumulation)
-    together = rows.write(place / "rows.jsonl", rows.dealt(other))
-    single = rows.write(place / "rows-single.jsonl", rows.alone(other))
+    other = training_rows.backwards(cells, request.accumulation)
+    together = training_rows.write(place / "rows.jsonl", training_rows.dealt(other))
+    single = training_rows.write(place / "rows-single.jsonl", training_rows.alone(other))
     told: Commands = hooks.commands(request, made, together, single, steps)
     return told
 
@@ -190,10 +199,10 @@ def _at_size(
     return off, on, told
 
 
-def _too_few(request: Request, sample: rows.Sample) -> str:
+def _too_few(request: Request, sample: training_rows.Sample) -> str:
     """Why no rank would train at all; "" where all of them do, or not all rows are known."""
     need = request.fewest * request.world
-    some = rows.MOST // max(len(request.data), 1)
+    some = training_rows.MOST // max(len(request.data), 1)
     if request.data and not request.why_no_data and len(sample.rows) < min(need, some):
         return f"{len(sample.rows)} rows for {request.world} ranks: no whole batch, nothing trains"
     return ""
@@ -206,11 +215,11 @@ def _mended(off: Judgement, on: Judgement | None, fixes: dict[str, str]) -> list
     return [code for code, told in fixes.items() if told.startswith(("fixed", "set"))]
 
 
-def _sample(request: Request, place: Path) -> tuple[rows.Sample, list[str]]:
+def _sample(request: Request, place: Path) -> tuple[training_rows.Sample, list[str]]:
     """The user's rows, else stand-ins; and what has to be said of them."""
     notes: list[str] = []
     if request.data:
-        sample = rows.sample(request.data, request.shuffled)
+        sample = training_rows.sample(request.data, request.shuffled)
         if request.why_no_data:
             notes.append(f"left out: {request.why_no_data}")
         root = request.media_root or request.env.get("ROOT_IMAGE_DIR") or request.folder
@@ -218,21 +227,21 @@ def _sample(request: Request, place: Path) -> tuple[rows.Sample, list[str]]:
         def there(name: str) -> bool:
             return os.path.exists(os.path.join(root, os.path.expanduser(name)))
 
-        media.saved(sample.rows, place)
-        missing = media.here(sample.rows, place, there)
+        stand_in_rows.saved(sample.rows, place)
+        missing = stand_in_rows.here(sample.rows, place, there)
         if missing:
             notes.append(f"{missing} pictures that are not on this disk: stand-ins")
-        kept = media.whole(sample.rows, there)
+        kept = stand_in_rows.whole(sample.rows, there)
         if not kept:
             raise Unreadable("no row whose videos and sounds are on this disk")
         if len(kept) < len(sample.rows):
             left = len(sample.rows) - len(kept)
             notes.append(f"left out: {left} rows whose videos or sounds are not on this disk")
-            sample = replace(rows.of(kept), share=sample.share)
+            sample = replace(training_rows.of(kept), share=sample.share)
     else:
-        made = media.stand_ins(place, request.media, request.row)
+        made = stand_in_rows.stand_ins(place, request.media, request.row)
         shaped = getattr(framework.of(request.adapter), "shaped", None)
-        sample = rows.of(shaped(request, made) if shaped else made)
+        sample = training_rows.of(shaped(request, made) if shaped else made)
         notes.append(f"stand-in rows ({', '.join(sample.kinds)}): {request.why_no_data}")
     return sample, notes
 

@@ -12,7 +12,7 @@ from vlmguard.check import redact
 from vlmguard.check.shell.state import Call, Trace
 from vlmguard.check.show import line, several
 from vlmguard.core.annotations import annotation
-from vlmguard.rehearse.rows import LOADER
+from vlmguard.rehearse.training_rows import LOADER
 from vlmguard.rehearse.verdict import AS_SHOWN, share
 
 _HEADS = {"right": "RIGHT", "crash": "WILL CRASH", "hang": "WILL HANG", "stopped": "IS STOPPED",

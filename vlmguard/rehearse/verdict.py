@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from vlmguard.rehearse.compare import LIKELY, Difference
-from vlmguard.rehearse.rows import Window
+from vlmguard.rehearse.training_rows import Window
 
 RIGHT, CRASH, HANG, WRONG, CANNOT, STOPPED = (
     "right", "crash", "hang", "silently wrong", "cannot tell", "stopped")  # fmt: skip

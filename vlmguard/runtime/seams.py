@@ -217,12 +217,12 @@ def _named(seams: Iterable[Seam], state: Where) -> Iterator[str]:
 
 
 def _installed(target: str) -> bool:
-    from vlmguard.runtime import sources
+    from vlmguard.runtime import definitions
 
-    return sources.installed(target)
+    return definitions.installed(target)
 
 
 def _there(target: str) -> bool:
-    from vlmguard.runtime import sources
+    from vlmguard.runtime import definitions
 
-    return sources.has(target)
+    return definitions.has(target)

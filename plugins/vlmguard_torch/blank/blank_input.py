@@ -18,10 +18,10 @@ from typing import Any
 import torch
 
 from vlmguard_torch.blank.hooks import Blank, When
-from vlmguard_torch.calls import Did
 from vlmguard_torch.errors import CannotBlank
 from vlmguard_torch.layout import model_layout
 from vlmguard_torch.media import blank_media
+from vlmguard_torch.module_calls import Did
 
 __all__ = ["Blank", "Build", "CannotBlank", "When", "install", "possible"]
 

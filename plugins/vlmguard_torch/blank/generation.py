@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from vlmguard.runtime.faults import contain
-from vlmguard_torch import calls
+from vlmguard_torch import module_calls
 
 _ENCODES = "_prepare_multimodal_encoder_kwargs_for_generation"
 ENCODED = ("image", "video")
@@ -153,7 +153,7 @@ def _begin(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Generat
     state: Generating = blank.generating
     if not state.depth:
         state.encoded, state.forwards = frozenset(), 0
-        state.device = calls.device((*args, kwargs))
+        state.device = module_calls.device((*args, kwargs))
         _look(model, kwargs, blank)
     return state
 

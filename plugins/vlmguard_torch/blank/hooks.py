@@ -19,12 +19,12 @@ import torch
 
 from vlmguard.core.errors import Stop
 from vlmguard.runtime.faults import contain
-from vlmguard_torch import calls, zero_contribution
+from vlmguard_torch import module_calls, zero_contribution
 from vlmguard_torch.blank import generation, no_gradient
 from vlmguard_torch.blank.run_tower import Runner
-from vlmguard_torch.calls import Did, Hook, sure
 from vlmguard_torch.layout import cross_attention
 from vlmguard_torch.layout.model_layout import ModelLayout
+from vlmguard_torch.module_calls import Did, Hook, sure
 
 When = Literal["always", "training", "evaluation"]
 """In which forwards a blank runs. "evaluation": in all but those that train."""
@@ -120,7 +120,7 @@ class Blank:
     # The model's own forward
 
     def _begin(self, owner: Any, args: Any, kwargs: Any) -> Did:
-        if self.fault or sure(calls.in_backward()):
+        if self.fault or sure(module_calls.in_backward()):
             return Did()
         self._settled = self._padded = False
         self._own.clear()
@@ -131,7 +131,7 @@ class Blank:
         return self._go_first()
 
     def _end(self, owner: Any, args: Any, output: Any) -> Did:
-        if sure(calls.in_backward()):
+        if sure(module_calls.in_backward()):
             return Did()
         self._settled, self._crosses = True, False
         self._calls.clear()
@@ -142,7 +142,7 @@ class Blank:
 
     def _seen(self, path: str, tower: Any, args: Any) -> Did:
         """A tower is called. Not a recomputation: it belongs to a forward that is over."""
-        if self._busy or sure(calls.in_backward()):
+        if self._busy or sure(module_calls.in_backward()):
             return Did()
         if torch.is_grad_enabled():
             contain("gradients of a blank input", self._used, path)
@@ -153,7 +153,7 @@ class Blank:
 
     def _aligned(self, path: str, aligner: Any, args: Any) -> Did:
         """What lies behind a tower is called."""
-        if torch.is_grad_enabled() and not sure(calls.in_backward()):
+        if torch.is_grad_enabled() and not sure(module_calls.in_backward()):
             if self._busy:
                 self._ran.add(path)
             else:
@@ -173,7 +173,7 @@ class Blank:
         """The towers whose turn is before this one's, of kinds that this forward does not have."""
         kinds = list(self._runner.made)
         turn = next((n for n, k in enumerate(kinds) if path in self.layout.towers.get(k, ())), 0)
-        device = calls.device(self._told)
+        device = module_calls.device(self._told)
         if device is not None:
             self._waiting += self._features(device, None, kinds[:turn])
 
@@ -217,13 +217,15 @@ class Blank:
 
     def _add(self, args: Any, kwargs: Any) -> Did:
         """The same call with nothing added to its embeddings, if there is anything to do."""
-        where, embeds = calls.embeddings(args, kwargs)
+        where, embeds = module_calls.embeddings(args, kwargs)
         if embeds is None:
             return Did()
         self._settled = True
         found = self._features(embeds.device, kwargs.get("past_key_values"))
         out = self._with(embeds, self._waiting + found).value
-        return Did() if out is embeds else _call(calls.with_embeddings(args, kwargs, where, out))
+        if out is embeds:
+            return Did()
+        return _call(module_calls.with_embeddings(args, kwargs, where, out))
 
     def _cross(self, args: Any, kwargs: Any) -> Did:
         """The same, of a language model that reads images through layers of its own."""
@@ -248,7 +250,7 @@ class Blank:
 
     def _is_crossing(self) -> bool:
         """Whether the language model reads a blank image now."""
-        return self._crosses and not sure(calls.in_backward())
+        return self._crosses and not sure(module_calls.in_backward())
 
     def _in_front(self, embedding: Any, args: Any, kwargs: Any) -> Did:
         """The tokens are about to be embedded, by a model that runs its towers before."""
@@ -265,7 +267,7 @@ class Blank:
         return self._with(output, self._waiting + found)
 
     def _is_settled(self) -> bool:
-        return bool(self.fault) or self._settled or self._busy or sure(calls.in_backward())
+        return bool(self.fault) or self._settled or self._busy or sure(module_calls.in_backward())
 
     # What is missing, and running it
 
@@ -338,7 +340,7 @@ class Blank:
         self._watched |= one is not None
 
     def _thrown(self, *given: torch.Tensor) -> None:
-        if not sure(calls.in_backward()):
+        if not sure(module_calls.in_backward()):
             contain("gradients of a blank input", self._watch_crossing, *given)
 
     def _watch_crossing(

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from vlmguard.runtime.faults import contain
-from vlmguard_torch import calls
+from vlmguard_torch import module_calls
 from vlmguard_torch.layout import fsdp2
 
 _WHAT = "gradients of a blank input"
@@ -73,7 +73,7 @@ class Gradients:
         then hold zeros alone of what an image leaves, another not.
         """
         owner = self._owner()
-        if owner is None or not torch.is_grad_enabled() or calls.is_compiling():
+        if owner is None or not torch.is_grad_enabled() or module_calls.is_compiling():
             return None
         if not any(each.requires_grad for each in features):
             return None
@@ -102,7 +102,7 @@ class Gradients:
     def _reach(self, one: BlankInput) -> None:
         """The first feature that a backward comes to: none of these parameters has a gradient of
         this backward yet."""
-        now = calls.backward()
+        now = module_calls.backward()
         if now != self._backward:
             self._backward = now
             for each in self._blanks:

@@ -14,17 +14,14 @@ def sees(model: Any) -> bool:
     if towers.seeing(model):
         return True
     try:
-        return bool(towers_of(model))
+        return bool(unnamed(model))
     except Exception:
         return False
 
 
-def towers_of(model: Any) -> dict[str, tuple[str, ...]]:
-    """As `towers.by_name`; where that finds none, of a model that names features of an image or a
-    sound (Granite Speech: ``encoder``), by where its modules are. {} for a text model."""
-    named = towers.by_name(model)
-    if named:
-        return named
+def unnamed(model: Any) -> dict[str, tuple[str, ...]]:
+    """Towers of a model in which `towers.by_name` finds none, and which names features of an image
+    or a sound (Granite Speech: ``encoder``): by where its modules are. {} for a text model."""
     base = towers.without_adapters(model)
     try:
         found = model_layout.find(base)

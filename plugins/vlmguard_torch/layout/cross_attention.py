@@ -14,7 +14,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from vlmguard_torch import zero_contribution
-from vlmguard_torch.calls import Did, sure
+from vlmguard_torch.module_calls import Did, sure
 
 _MARK = "_vlmguard_blank"
 _STATES = "cross_attention_states"

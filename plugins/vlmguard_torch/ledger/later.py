@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from vlmguard.ledger import packed
-from vlmguard.ledger.packed import Block, walk
+from vlmguard.ledger.between_ranks import packed
+from vlmguard.ledger.between_ranks.packed import Block, walk
 
 _CODES = {torch.float32: "f", torch.float64: "d", torch.int64: "q", torch.int8: "b"}
 _AS = {

@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from vlmguard.ledger import packed
 from vlmguard.ledger.account import Account, Entry, Page, Verdict
-from vlmguard.ledger.gather import Gather
+from vlmguard.ledger.between_ranks import packed
+from vlmguard.ledger.between_ranks.gather import Gather
 from vlmguard.ledger.judge import Judge
 from vlmguard_torch.ledger.later import Later
 

@@ -14,13 +14,14 @@ from vlmguard.core import runstate
 from vlmguard.core.runstate import RunState
 from vlmguard.ledger import speak
 from vlmguard.ledger.account import STATIONS, Verdict
-from vlmguard.ledger.gather import Gather
+from vlmguard.ledger.between_ranks.gather import Gather
 from vlmguard.ledger.when import When
 from vlmguard.runtime import exchange, ranks, stub
 from vlmguard_torch import stepping
-from vlmguard_torch.ledger import text, watcher
+from vlmguard_torch.ledger import watcher
 from vlmguard_torch.ledger.accounts import account_of, strategy_of
 from vlmguard_torch.ledger.reader import Reader, Subject
+from vlmguard_torch.ledger.readers import text
 from vlmguard_torch.ledger.watcher import Watcher
 
 _numbers = itertools.count()
@@ -97,10 +98,11 @@ def watch(
 def readers(stations: Sequence[str]) -> Iterator[type[Reader]]:
     """The reader of each station that has one."""
     for name in stations:
+        where = f"{__package__}.readers.{name}"
         try:
-            module = importlib.import_module(f"{__package__}.{name}")
+            module = importlib.import_module(where)
         except ModuleNotFoundError as missing:
-            if missing.name != f"{__package__}.{name}":
+            if missing.name != where:
                 raise
             continue
         yield from (

@@ -13,19 +13,19 @@ from typing import Any
 
 import torch
 
-from vlmguard.ledger import wishes
 from vlmguard.ledger.account import Account, Page
-from vlmguard.ledger.gather import Gather
+from vlmguard.ledger.between_ranks import window_requests
+from vlmguard.ledger.between_ranks.gather import Gather
 from vlmguard.ledger.when import When
 from vlmguard.runtime.faults import contain
 from vlmguard_torch import stepping
-from vlmguard_torch.calls import ForwardHook
 from vlmguard_torch.ledger.accounts import account_of
 from vlmguard_torch.ledger.later import as_json
 from vlmguard_torch.ledger.pages import OnVerdicts, Pages
 from vlmguard_torch.ledger.reader import Reader, Subject
 from vlmguard_torch.ledger.recipe import Recipe, Weakly
 from vlmguard_torch.media.kinds import kinds_of
+from vlmguard_torch.module_calls import ForwardHook
 
 __all__ = ["Watcher", "account_of", "as_json"]
 
@@ -190,7 +190,7 @@ class Watcher:
 
     def _curious(self) -> bool:
         """Whether a new kind of row may still have a window watched."""
-        in_time = self.gather.world == 1 or self.window < wishes.LAST
+        in_time = self.gather.world == 1 or self.window < window_requests.LAST
         return self.window >= self._late and in_time and self.when.curious()
 
     def _new_kind(self, kinds: Sequence[str]) -> bool:
@@ -202,7 +202,7 @@ class Watcher:
             return False
         new = self.when.new(kinds)
         if new and not alone:
-            wishes.wish(self.window)
+            window_requests.wish(self.window)
         return new and alone
 
     def saves(self) -> None:

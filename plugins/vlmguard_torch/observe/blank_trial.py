@@ -18,9 +18,9 @@ import torch
 
 from vlmguard_torch.errors import CannotBlank
 from vlmguard_torch.layout import model_layout
-from vlmguard_torch.observe import example_rows, record
+from vlmguard_torch.observe import example_rows, row_trace
 from vlmguard_torch.observe.observed import Tried, reason
-from vlmguard_torch.observe.record import Trace
+from vlmguard_torch.observe.row_trace import Trace
 
 Blank = Callable[[torch.nn.Module, Sequence[Tried]], AbstractContextManager[Any]]
 """Makes a model run its towers on these blank inputs in rows without one, within the context."""
@@ -34,7 +34,7 @@ def tried(
     rows: example_rows.Rows,
     traces: Mapping[str, Trace],
     refused: Mapping[str, str],
-    limit: record.Limit,
+    limit: row_trace.Limit,
     wanted: Sequence[str] | None = None,
 ) -> tuple[Tried, ...]:
     """An answer for each kind of input that the model computes features of (or of ``wanted``, those
@@ -103,7 +103,7 @@ class _Trial:
         blank: Blank,
         rows: example_rows.Rows,
         traces: Mapping[str, Trace],
-        limit: record.Limit,
+        limit: row_trace.Limit,
     ) -> None:
         self.copy, self.blank, self.rows, self.traces = copy, blank, rows, traces
         self.limit = limit
@@ -129,7 +129,7 @@ class _Trial:
             return None, reason(error)
 
     def _row(self, kind: str) -> Trace:
-        return record.trace(self.copy, self.rows.taken[kind], self.limit, gradients=True)
+        return row_trace.trace(self.copy, self.rows.taken[kind], self.limit, gradients=True)
 
     def wrong(self, done: Trace, seen: Trace) -> str:
         """Why ``done``, a row of text with a blank, is not what it is without, or does not do what

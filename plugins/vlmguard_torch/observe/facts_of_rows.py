@@ -13,7 +13,7 @@ import torch
 from vlmguard_torch.layout.parameters import Parameters
 from vlmguard_torch.observe.counterparts import cover
 from vlmguard_torch.observe.observed import KindFacts
-from vlmguard_torch.observe.record import Trace
+from vlmguard_torch.observe.row_trace import Trace
 from vlmguard_torch.observe.stacks import Stack
 
 LONGEST_ORDER = 200

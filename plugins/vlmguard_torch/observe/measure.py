@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from vlmguard_torch.layout.parameters import Parameters
-from vlmguard_torch.observe import blank_trial, counterparts, example_rows, record
+from vlmguard_torch.observe import blank_trial, counterparts, example_rows, row_trace
 from vlmguard_torch.observe.blank_trial import Blank
 from vlmguard_torch.observe.facts_of_rows import View, kind_facts, per_item, shared, skipped
 from vlmguard_torch.observe.isolated_state import unpartitioned
@@ -37,21 +37,23 @@ def cut_or_whole(
     blank: Blank | None,
     media: tuple[str, ...] | None = None,
     reentrant: bool = False,
+    named: Parameters | None = None,
 ) -> Observed:
     """Within `SECONDS`. A class that builds its layers by a rule of its own may not stand a cut;
     all of them then."""
-    limit = record.Limit.of(SECONDS, WAIT)
+    limit = row_trace.Limit.of(SECONDS, WAIT)
     try:
-        facts = measure(model, part, blank, limit, MOST_LAYERS, media, reentrant)
+        facts = measure(model, part, blank, limit, MOST_LAYERS, media, reentrant, named)
         failed = None if facts else facts
-    except record.TooLong:
+    except row_trace.TooLong:
         raise
     except Exception as error:
         failed = may(reason(error), name_of(model))
     if failed is None:
         return facts
     try:
-        return measure(model, part, blank, limit, ALL_LAYERS, media, reentrant) or failed
+        whole = measure(model, part, blank, limit, ALL_LAYERS, media, reentrant, named)
+        return whole or failed
     except Exception:
         return failed
 
@@ -60,22 +62,24 @@ def measure(
     model: Any,
     part: str = "",
     blank: Blank | None = None,
-    limit: record.Limit = record.NO_LIMIT,
+    limit: row_trace.Limit = row_trace.NO_LIMIT,
     most_layers: int = MOST_LAYERS,
     media: tuple[str, ...] | None = None,
     reentrant: bool = False,
+    named: Parameters | None = None,
 ) -> Observed:
-    """Observe without cache, switch or containment; call it under `isolated_state`."""
+    """Observe without cache, switch or containment; call it under `isolated_state`. ``named`` are
+    the model's parameters, if they have been walked over."""
     begun = time.monotonic()
     shrunk = shrink(model.config, most_layers)
     with unpartitioned():
         copy = tiny(type(model), shrunk.config, limit)
     found = counterparts.modules(model, copy, shrunk.stacks)
     carry_over(model, copy, found)
-    named = Parameters(model)
+    named = Parameters(model) if named is None else named
     names = [name for name, _ in named.named_parameters(remove_duplicate=False)]
     stands = counterparts.parameters(names, found, copy)
-    rows = example_rows.Rows(copy, record.TooLong)
+    rows = example_rows.Rows(copy, row_trace.TooLong)
     with idle(model, copy):
         traces, refused = _run(copy, rows, limit)
     if not traces:
@@ -111,7 +115,7 @@ def measure(
     )
 
 
-def tiny(kind: type, config: Any, limit: record.Limit) -> torch.nn.Module:
+def tiny(kind: type, config: Any, limit: row_trace.Limit) -> torch.nn.Module:
     """A small model of the class, every weight trainable.
 
     Weights are counted as they come, before memory is touched: a width that was not recognised
@@ -147,10 +151,10 @@ def build(kind: Any, config: Any) -> torch.nn.Module:
 
 
 def _run(
-    copy: torch.nn.Module, rows: example_rows.Rows, limit: record.Limit
-) -> tuple[dict[str, record.Trace], dict[str, str]]:
+    copy: torch.nn.Module, rows: example_rows.Rows, limit: row_trace.Limit
+) -> tuple[dict[str, row_trace.Trace], dict[str, str]]:
     """Traces of the kinds that ran, and why the others did not."""
-    traces: dict[str, record.Trace] = {}
+    traces: dict[str, row_trace.Trace] = {}
     refused: dict[str, str] = {}
     for kind in example_rows.kinds_of(copy):
         try:
@@ -161,18 +165,22 @@ def _run(
 
 
 def _seen(
-    copy: torch.nn.Module, row: Mapping[str, Any], text: record.Trace | None, limit: record.Limit
-) -> record.Trace:
+    copy: torch.nn.Module,
+    row: Mapping[str, Any],
+    text: row_trace.Trace | None,
+    limit: row_trace.Limit,
+) -> row_trace.Trace:
     """The trace of a row whose media the model looked at: it called what a text row does not, or
     its loss depends on them. Raises ValueError for a row whose media it dropped."""
-    trace = record.trace(copy, row, limit)
-    trace = replace(trace, counts_items=record.counts_items(copy, row, trace.loss))
+    trace = row_trace.trace(copy, row, limit)
+    trace = replace(trace, counts_items=row_trace.counts_items(copy, row, trace.loss))
     media = {key: value for key, value in row.items() if _is_media(value)}
     if text is None or not media or not trace.calls.keys() <= text.calls.keys():
         return trace
     with torch.no_grad():
-        other = record.loss_only(copy, {**row, **{key: 1 - value for key, value in media.items()}})
-        if other == record.loss_only(copy, row):
+        inverted = {key: 1 - value for key, value in media.items()}
+        other = row_trace.loss_only(copy, {**row, **inverted})
+        if other == row_trace.loss_only(copy, row):
             raise ValueError("the model ignored the media of the row")
     return trace
 
@@ -185,15 +193,15 @@ def _dropped(
     model: torch.nn.Module,
     copy: torch.nn.Module,
     rows: example_rows.Rows,
-    traces: Mapping[str, record.Trace],
-    limit: record.Limit,
+    traces: Mapping[str, row_trace.Trace],
+    limit: row_trace.Limit,
 ) -> frozenset[str]:
     """Parameters of the copy that reentrant checkpointing leaves without a gradient, in rows of one
     image and one sound (of a video where no image ran)."""
     kinds = ("image" if "image" in traces else "video", "audio")
     with idle(model, copy):
         taken = [(rows.taken[kind], traces[kind]) for kind in kinds if kind in traces]
-        return record.dropped(copy, taken, limit)
+        return row_trace.dropped(copy, taken, limit)
 
 
 def _alike(answers: Iterable[bool | None]) -> bool | None:

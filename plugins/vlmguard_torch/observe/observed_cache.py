@@ -68,16 +68,16 @@ def store(key: str, facts: observed.Observed) -> bool:
         return False
 
 
-def key(model: Any, config: Any, extra: Iterable[str] = ()) -> str:
+def key(model: Any, config: Any, extra: Iterable[str] = (), named: Any = None) -> str:
     """A digest of all that an observation depends on: our source, the releases, the config, the
     source of every class in the model with the functions that are its forwards now, and the
-    model's own structure."""
+    model's own structure. ``named`` has the model's parameters, if they have been walked over."""
     parts = [
         _own_source(),
         *_releases(),
         _stable(config),
         *_classes(model),
-        *_structure(model),
+        *_structure(model, model if named is None else named),
         *_replaced(model),
         *extra,
     ]
@@ -136,12 +136,12 @@ def _source(kind: type) -> str:
     return _files[name]
 
 
-def _structure(model: Any) -> list[str]:
+def _structure(model: Any, named: Any) -> list[str]:
     """Names, classes, and which names are one weight."""
     first: dict[int, str] = {}
     names = [
         f"{name}={first.setdefault(id(weight), name)}"
-        for name, weight in model.named_parameters(remove_duplicate=False)
+        for name, weight in named.named_parameters(remove_duplicate=False)
     ]
     return [*names, *(f"{path}:{type(part).__qualname__}" for path, part in model.named_modules())]
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from vlmguard_torch.layout.parameters import Parameters
 from vlmguard_torch.observe import observed_cache
 from vlmguard_torch.observe.isolated_state import isolated_state, strategy
 from vlmguard_torch.observe.observed import Observed, Tried, may, reason
@@ -76,13 +77,14 @@ def _observe(
 ) -> Observed:
     part, model = subject(model)
     extra = [part, str((blank is not None, media, reentrant)), strategy()]
-    key = observed_cache.key(model, model.config, extra) if cache else ""
+    named = Parameters(model)
+    key = observed_cache.key(model, model.config, extra, named) if cache else ""
     known = observed_cache.load(key) if cache else None
     if known is not None:
         return known
     from vlmguard_torch.observe import measure
 
-    facts = measure.cut_or_whole(model, part, blank, media, reentrant)
+    facts = measure.cut_or_whole(model, part, blank, media, reentrant, named)
     reasons = (facts.reason, *(one.reason for one in (*facts.kinds, *facts.blanks)))
     over = any("TooLong" in one for one in reasons)
     if cache and not over:

@@ -17,8 +17,8 @@ from operator import attrgetter, is_
 from typing import Any
 
 from vlmguard.core.facts import Gradients, Wiring
-from vlmguard_torch.calls import Hooked
 from vlmguard_torch.layout.towers import kind_of, modules, plain
+from vlmguard_torch.module_calls import Hooked
 from vlmguard_torch.watch.tower_forwards import TowerForwards
 
 AGREE = 8

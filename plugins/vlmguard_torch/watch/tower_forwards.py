@@ -18,7 +18,7 @@ from torch.utils.hooks import unserializable_hook
 from vlmguard.core import wiring
 from vlmguard.core.facts import Wiring
 from vlmguard.core.wiring import BLIND, FROZEN, GOT, NEEDS, ODD, OFF
-from vlmguard_torch.calls import Behind, Hooked, is_compiled
+from vlmguard_torch.module_calls import Behind, Hooked, is_compiled
 from vlmguard_torch.zero_contribution import tensors
 
 _RUN = frozenset({"run_function", "forward_function"})

@@ -13,7 +13,7 @@ from vlmguard.runtime.faults import contain
 from vlmguard_torch.layout.towers import kind_of, modules, plain, without_adapters
 from vlmguard_torch.observe.observed import under
 from vlmguard_transformers import trainer as hf
-from vlmguard_transformers.reading import Reading
+from vlmguard_transformers.model_reading import Reading
 from vlmguard_transformers.shared_rows import Meets, senses
 
 _KEY, _BLANKS, _REENTERS = "observed", "observed with blanks", "reenters"

@@ -11,7 +11,7 @@ from vlmguard.core.runstate import RunState
 from vlmguard.runtime import report
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.model import observation
-from vlmguard_transformers.reading import Reading
+from vlmguard_transformers.model_reading import Reading
 
 if TYPE_CHECKING:
     from vlmguard_torch.transaction import Transaction

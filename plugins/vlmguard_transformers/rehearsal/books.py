@@ -14,10 +14,10 @@ from typing import Any
 
 from vlmguard.ledger import speak
 from vlmguard.ledger.account import Verdict
-from vlmguard.ledger.record import KIND
+from vlmguard.ledger.report.record import KIND
 from vlmguard.runtime import report
 from vlmguard_torch import stepping
-from vlmguard_torch.ledger import plain
+from vlmguard_torch.ledger import wrappers
 from vlmguard_torch.ledger.accounts import strategy_of
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.watch import ledger
@@ -61,7 +61,7 @@ def _at_step(engine: Any) -> None:
 
     @functools.wraps(step)
     def stepped(*args: Any, **kwargs: Any) -> Any:
-        return plain.engine_step(step, engine, args, kwargs)
+        return wrappers.engine_step(step, engine, args, kwargs)
 
     engine.step = stepped
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vlmguard.ranks import phase, phases
+from vlmguard.ranks import phase, step_phases
 from vlmguard.rehearse.fixture import REFERENCE, Scene
 from vlmguard.runtime.faults import contain
 from vlmguard_torch.layout import towers as by_name
@@ -193,7 +193,7 @@ def watch(scene: Scene, towers: Towers) -> dict[str, Any]:
     """Keep weights and say phases from now on; what is returned fills up while it trains."""
     import transformers
 
-    phases.told_by()
+    step_phases.told_by()
     told: dict[str, Any] = {"steps": 0, "wrapped": "", "trainable": 0, "towers": {}, "notes": []}
     loop = transformers.Trainer._inner_training_loop
 

@@ -22,8 +22,6 @@ LARGEST = 64 << 20
 LOUDER, QUIET = 4.0, 0.06
 """The usual 0.02 makes attention in a tiny model uniform, and gradients drown in rounding."""
 MOST_LAYERS = 4
-TINY = 60_000_000
-"""Weights; more means that the class was not shrunk."""
 
 
 def remote(source: Path) -> list[str]:

@@ -18,9 +18,9 @@ from vlmguard import agree, guard
 from vlmguard.core.facts import PARTITIONED
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime import exchange, ranks
-from vlmguard_torch.calls import ForwardHook, Hooked, in_backward
 from vlmguard_torch.layout import gathered
 from vlmguard_torch.layout.towers import plain
+from vlmguard_torch.module_calls import ForwardHook, Hooked, in_backward
 from vlmguard_torch.observe.observed import Observed, under
 from vlmguard_transformers.model import observation
 

@@ -17,7 +17,7 @@ from vlmguard.core.runstate import RunState
 from vlmguard.runtime import report
 from vlmguard_torch.observe.reached import NOT_KEPT, untouched
 from vlmguard_torch.watch import dry_run
-from vlmguard_transformers.reading import Reading
+from vlmguard_transformers.model_reading import Reading
 
 _LARGE = 500_000_000
 """Parameters beyond which a backward on the CPU is no matter of seconds. DeepSpeed moves a model to

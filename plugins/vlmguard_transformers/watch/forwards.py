@@ -8,7 +8,7 @@ from typing import Any
 
 from vlmguard import guard, registry
 from vlmguard.core.runstate import RunState
-from vlmguard_torch.calls import ForwardHook
+from vlmguard_torch.module_calls import ForwardHook
 
 KEY = "forwards"
 

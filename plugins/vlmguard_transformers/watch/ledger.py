@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from vlmguard import guard
+from vlmguard import guard, run_report
 from vlmguard.core.runstate import RunState
 from vlmguard.ledger.when import When
 from vlmguard.runtime import report, seams
@@ -53,7 +53,7 @@ def watch(trainer: Any, state: RunState, optimizer: Any, whole: bool) -> None:
 def _leave(state: RunState) -> None:
     """Say once that there is no ledger of a compiled model."""
     off = When(guard.in_force(state).ledger).off
-    if not off and not state.kept.get(_LEFT) and report.rank() == 0 and guard.greets(state):
+    if not off and not state.kept.get(_LEFT) and report.rank() == 0 and run_report.greets(state):
         state.kept[_LEFT] = True
         report.line(
             "ledger: cannot tell whether the first steps balance: torch.compile has the model or a "

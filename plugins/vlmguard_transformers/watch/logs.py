@@ -7,7 +7,7 @@ from typing import Any
 
 from vlmguard import guard
 from vlmguard.core.runstate import RunState
-from vlmguard.ledger.scalars import KEPT
+from vlmguard.ledger.report.scalars import KEPT
 from vlmguard.runtime import seams
 from vlmguard.runtime.faults import contain
 from vlmguard.runtime.seams import Seam

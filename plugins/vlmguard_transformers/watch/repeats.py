@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from vlmguard_torch.calls import ForwardHook, Hooked
 from vlmguard_torch.layout.towers import plain
+from vlmguard_torch.module_calls import ForwardHook, Hooked
 
 FIRST_STEPS = 3
 

@@ -14,10 +14,10 @@ pytestmark = pytest.mark.frameworks
 
 REAL = """
 import dataclasses, importlib, json, sys
-from vlmguard.check.reading import fields, sources
+from vlmguard.check.reading import fields, python_files
 answer = []
 for where, name in json.loads(sys.argv[1]):
-    read = fields.of((sources.find(where, name),))
+    read = fields.of((python_files.find(where, name),))
     real = {}
     for one in dataclasses.fields(getattr(importlib.import_module(where), name)):
         if one.init:

@@ -94,8 +94,8 @@ def test_embeddings_do_not_move_by_one_bit() -> None:
         ("vlmguard_flagembedding.names:Named.__init__", 1),
         ("vlmguard_transformers.translate:run", 1),
         (
-            "vlmguard_transformers.watch.steps:start,vlmguard_transformers.watch.steps:before,"
-            "vlmguard_transformers.watch.steps:after",
+            "vlmguard_transformers.watch.first_steps:start,vlmguard_transformers.watch.first_steps:before,"
+            "vlmguard_transformers.watch.first_steps:after",
             3,
         ),
     ],

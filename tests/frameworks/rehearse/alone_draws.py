@@ -24,7 +24,7 @@ import deepspeed
 import deepspeed.runtime.zero.stage3
 import torch
 
-from vlmguard.ranks import RankEnvironment, not_engaged, phase, phases, run
+from vlmguard.ranks import RankEnvironment, not_engaged, phase, run, step_phases
 from vlmguard.ranks.outcome import parting
 
 importlib.import_module("deepspeed.comm.torch").build_shm_op = lambda: None
@@ -86,7 +86,7 @@ class Net(torch.nn.Module):
 
 def work(one: Draw):
     def rank(number: int) -> dict:
-        phases.told_by()
+        step_phases.told_by()
         torch.manual_seed(0)
         config = {
             "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": one.accumulation,

@@ -32,7 +32,7 @@ from vlmguard.rehearse import client
 from vlmguard.rehearse.ending import NAME, RESUMED
 from vlmguard.rehearse.jobs import with_check
 from vlmguard.rehearse.prepare import Refused, prepare
-from vlmguard.rehearse.rows import LOADER
+from vlmguard.rehearse.training_rows import LOADER
 from vlmguard.rehearse.verdict import CANNOT
 
 RECORDS = envs.ROOT / "docs" / "data" / "rehearse_jobs.jsonl"

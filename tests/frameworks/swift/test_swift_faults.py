@@ -21,28 +21,28 @@ SFT = ["sft"]
 WATCHING = (
     "vlmguard_transformers.arguments:settle",
     "vlmguard_transformers.arguments:check_freeze",
-    "vlmguard.guard:_header",
+    "vlmguard.run_report:header",
     "vlmguard.agree:basis",
     "vlmguard.agree:plan",
     "vlmguard_torch.layout.freezing:check",
     "vlmguard_transformers.model.loss:_if_ignored",
     "vlmguard_transformers.model.loss:_of_routers",
-    "vlmguard_transformers.watch.steps:start",
-    "vlmguard_transformers.watch.steps:before",
-    "vlmguard_transformers.watch.steps:after",
-    "vlmguard_transformers.rows.phases:mark",
+    "vlmguard_transformers.watch.first_steps:start",
+    "vlmguard_transformers.watch.first_steps:before",
+    "vlmguard_transformers.watch.first_steps:after",
+    "vlmguard_transformers.data.phases:mark",
     "vlmguard_transformers.lifecycle:_comes_later",
     "vlmguard_transformers.lifecycle:_settle",
     "vlmguard_transformers.lifecycle:_own_steps",
-    "vlmguard_transformers.rows.batches:hear",
+    "vlmguard_transformers.data.batches:hear",
     "vlmguard_swift.batches:_judge",
     "vlmguard_swift.batches:_fetched",
     "vlmguard_swift.batches:_seen",
     "vlmguard.guard:close",
 )
 DEEPSPEED = (
-    "vlmguard_transformers.watch.steps:at_engine",
-    "vlmguard_transformers.watch.steps:confirmed",
+    "vlmguard_transformers.watch.first_steps:at_engine",
+    "vlmguard_transformers.watch.first_steps:confirmed",
 )
 MENDING = (
     "vlmguard_transformers.lifecycle:Life.take_up",
@@ -60,7 +60,7 @@ UNWATCHED = ("vlmguard.core.runstate:of",)
 """How a run is found again."""
 CAMPAIGN = pytest.mark.campaign
 ALONE = {
-    "vlmguard.guard:_tell",
+    "vlmguard.run_report:changed",
     *UNWATCHED,
     "vlmguard.runtime.report:say",
     "vlmguard_transformers.model.observation:_observe",
@@ -126,7 +126,7 @@ def test_a_second_fault_behind_a_first_changes_nothing_either(name):
 @CAMPAIGN
 def test_what_cannot_be_said_is_mended_all_the_same():
     off = run("image", [*LORA, *NON_REENTRANT])
-    on = run("image", [*LORA, *REENTRANT], "vlmguard.guard:_tell")
+    on = run("image", [*LORA, *REENTRANT], "vlmguard.run_report:changed")
     assert (off.returncode, on.returncode) == (0, 0), tail(on)
     verdict = bitwise(on.ranks, off.ranks)
     assert verdict, str(verdict)

@@ -15,7 +15,7 @@ READ = """
 import json, sys
 from types import SimpleNamespace
 from datasets import Dataset
-from vlmguard_transformers.rows import columns as rows
+from vlmguard_transformers.data import columns as rows
 
 for columns in json.loads(sys.argv[1]):
     data = Dataset.from_dict(columns)

@@ -26,9 +26,9 @@ from tests.ledger.sums import WIDTH, Net
 from vlmguard.ledger.account import Account
 from vlmguard.ledger.judge import Judge
 from vlmguard.ranks import run
-from vlmguard_torch.ledger.reach import Reach
 from vlmguard_torch.ledger.reader import Subject
-from vlmguard_torch.ledger.reduce import Reduce
+from vlmguard_torch.ledger.readers.reach import Reach
+from vlmguard_torch.ledger.readers.reduce import Reduce
 from vlmguard_torch.ledger.watcher import account_of, as_json
 
 STEPS = 3

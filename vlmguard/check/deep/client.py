@@ -21,7 +21,7 @@ from typing import Any
 from vlmguard.check.deep import sandbox
 from vlmguard.check.framework import Framework, without
 from vlmguard.check.launcher import Job
-from vlmguard.check.reading import model
+from vlmguard.check.reading import model_config
 from vlmguard.check.reading.fields import Values
 from vlmguard.check.reading.files import Files
 from vlmguard.check.shell.state import known
@@ -55,11 +55,11 @@ def settle(
 ) -> Settled:
     """Ask the framework. Takes its imports' time; never raises for what it says."""
     named = str(values.get("model") or values.get("model_name_or_path") or "")
-    home = model.home(named, files, {**os.environ, **job.env})
+    home = model_config.home(named, files, {**os.environ, **job.env})
     if not home:
         return Settled(doubt=f"--deep: {named or 'the model'} is not on this disk, and its "
                              "framework would look for it on the network")  # fmt: skip
-    if "auto_map" in model.of(home, files, {}).config:
+    if "auto_map" in model_config.of(home, files, {}).config:
         return Settled(doubt="--deep: the model's own code would run")
     words = [word for word in argv if known(word)]
     if len(words) < len(argv):

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from vlmguard.check.reading import sources
+from vlmguard.check.reading import python_files
 from vlmguard.check.shell.state import known
 from vlmguard.core.settings import nearest
 
@@ -90,11 +90,11 @@ class Values:
 
 
 @functools.cache
-def of(classes: tuple[sources.Class, ...]) -> dict[str, Field]:
+def of(classes: tuple[python_files.Class, ...]) -> dict[str, Field]:
     """The fields of dataclasses, inherited ones too; the most derived definition wins."""
     found: dict[str, Field] = {}
     for one in classes:
-        for owner in reversed(sources.order(one)):
+        for owner in reversed(python_files.order(one)):
             for node in owner.node.body:
                 if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
                     made = _field(node, owner)
@@ -103,7 +103,7 @@ def of(classes: tuple[sources.Class, ...]) -> dict[str, Field]:
     return found
 
 
-def _field(node: ast.AnnAssign, owner: sources.Class) -> Field | None:
+def _field(node: ast.AnnAssign, owner: python_files.Class) -> Field | None:
     assert isinstance(node.target, ast.Name)
     kind = ast.unparse(node.annotation).strip("'\"").replace("typing.", "")
     if kind.startswith(("ClassVar", "InitVar")):

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from vlmguard.check import redact
-from vlmguard.check.reading import model
+from vlmguard.check.reading import model_config
 from vlmguard.check.reading.files import Files
 from vlmguard.check.shell.state import known
 
@@ -67,4 +67,4 @@ def _places(name: str, value: Any, files: Files) -> Iterator[str]:
 def _is_path(name: str, value: str) -> bool:
     if _LOCAL.match(value) or _FILE.search(value):
         return True
-    return bool(_WEIGHTS.search(name)) and model.local(value)
+    return bool(_WEIGHTS.search(name)) and model_config.local(value)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 
 from vlmguard.check.launcher import Job
-from vlmguard.check.reading import sources
+from vlmguard.check.reading import python_files
 from vlmguard.check.reading.files import Files
 from vlmguard.check.shell.state import known
 
@@ -42,14 +42,14 @@ def assumed(job: Job, files: Files) -> list[str]:
 def _above(path: str) -> dict[str, str]:
     """Packages that the entry file is in itself and imports, and that are not installed here: the
     folder that ``pip install -e .`` would put on Python's path."""
-    tree = sources.parsed(f"file:{path}")
+    tree = python_files.parsed(f"file:{path}")
     names = {node.module.partition(".")[0] for node in (ast.walk(tree) if tree else ())
              if isinstance(node, ast.ImportFrom) and node.module and not node.level}  # fmt: skip
     found: dict[str, str] = {}
     folder = os.path.dirname(path)
     while folder != os.path.dirname(folder):
         name = os.path.basename(folder)
-        installed = sources.installed(name) if name in names else None
+        installed = python_files.installed(name) if name in names else None
         if name in names and (installed is None or str(installed) == folder):
             found[name] = os.path.dirname(folder)
         folder = os.path.dirname(folder)
@@ -58,7 +58,7 @@ def _above(path: str) -> dict[str, str]:
 
 def _appended(path: str) -> Iterator[str]:
     """What the entry file puts on ``sys.path``, as far as its text alone tells."""
-    tree = sources.parsed(f"file:{path}")
+    tree = python_files.parsed(f"file:{path}")
     names = {"__file__": path}
     for node in ast.walk(tree) if tree else ():
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from vlmguard.check.reading import sources
+from vlmguard.check.reading import python_files
 from vlmguard.check.reading.files import Files
 from vlmguard.check.shell.state import known
 
@@ -21,13 +21,13 @@ _PARSERS = ("HfArgumentParser", "TrlParser", "H4ArgumentParser")
 
 
 def module(target: str, files: Files) -> str:
-    """A job's target as a module for `sources`; "" where there is no such file here."""
+    """A job's target as a module for `python_files`; "" where there is no such file here."""
     if not known(target):
         return ""
     if target.startswith("-m "):
         name = target.removeprefix("-m ")
         for candidate in (f"{name}.__main__", name):
-            file = sources.module_file(candidate)
+            file = python_files.module_file(candidate)
             if file is not None and file.name != "__init__.py":
                 return candidate
         return ""
@@ -39,7 +39,7 @@ MOST, DEEPEST = 60, 4
 """How many of a script's own modules are read, and how far from it."""
 
 
-@sources.cached
+@python_files.cached
 def followed(module: str) -> list[str]:
     """A script and the modules of its own that it imports, nearest first."""
     found = [module]
@@ -52,26 +52,27 @@ def followed(module: str) -> list[str]:
 
 
 def _local_imports(module: str) -> Iterator[str]:
-    return (name for name in _imported(module) if sources.local(name))
+    return (name for name in _imported(module) if python_files.local(name))
 
 
 def _imported(module: str) -> Iterator[str]:
     """Every name that stands for a module in its imports."""
-    tree = sources.parsed(module)
+    tree = python_files.parsed(module)
     for node in ast.walk(tree) if tree else ():
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            home = sources.absolute(module, node) if not module.startswith("file:") else node.module
+            ours = module.startswith("file:")
+            home = node.module if ours else python_files.absolute(module, node)
             yield from filter(None, [home, *(f"{home}.{alias.name}" for alias in node.names)])
 
 
 def absent(module: str) -> list[str]:
     """Modules that it imports, that train by their names, and that are not on this disk."""
-    return [name for name in _trainers(module) if not sources.there(name)]
+    return [name for name in _trainers(module) if not python_files.there(name)]
 
 
-@sources.cached
+@python_files.cached
 def _trainers(module: str) -> list[str]:
     """What it and its own modules import that trains by its name."""
     met = dict.fromkeys(name for each in followed(module) for name in _imported(each))
@@ -82,14 +83,14 @@ def trains(module: str) -> bool:
     """Whether a script or one of its own modules makes a trainer, or goes backward, or imports a
     module that does so and trains by its name: a repository's own, installed."""
     theirs = [name for name in _trainers(module) if name.partition(".")[0] not in _LIBRARIES]
-    return any(_TRAINS.search(sources.text(name)) for name in (*followed(module), *theirs))
+    return any(_TRAINS.search(python_files.text(name)) for name in (*followed(module), *theirs))
 
 
 def own_loss(module: str) -> str:
     """The class of a script whose ``compute_loss`` takes no notice of the number of tokens that
     the Trainer divides by; "" for none."""
     for name in followed(module):
-        tree = sources.parsed(name)
+        tree = python_files.parsed(name)
         for node in ast.walk(tree) if tree else ():
             if isinstance(node, ast.ClassDef) and (found := _compute_loss(node)):
                 text = "".join(map(ast.unparse, found.body))
@@ -104,7 +105,7 @@ def _compute_loss(node: ast.ClassDef) -> ast.FunctionDef | None:
     return next((one for one in made if trainer and one.name == "compute_loss"), None)
 
 
-def classes(module: str) -> list[sources.Class]:
+def classes(module: str) -> list[python_files.Class]:
     """The classes that its HfArgumentParser (or TRL's) is made of; [] where it has none.
 
     Raises:
@@ -112,8 +113,8 @@ def classes(module: str) -> list[sources.Class]:
     """
     for each, node in _calls(module):
         if _name(node.func) in _PARSERS and node.args:
-            names = _names(node.args[0], sources.parsed(each))
-            found = {name: sources.find(each, name) for name in names}
+            names = _names(node.args[0], python_files.parsed(each))
+            found = {name: python_files.find(each, name) for name in names}
             for name, one in found.items():
                 if one is None:
                     raise LookupError(name)
@@ -124,7 +125,7 @@ def classes(module: str) -> list[sources.Class]:
 def _calls(module: str) -> Iterator[tuple[str, ast.Call]]:
     """Every call in it and in modules of its own, with the module that it is in."""
     for each in followed(module):
-        tree = sources.parsed(each)
+        tree = python_files.parsed(each)
         calls = (node for node in (ast.walk(tree) if tree else ()) if isinstance(node, ast.Call))
         yield from ((each, node) for node in calls)
 
@@ -138,12 +139,12 @@ class Made:
         other: names of those that only running it tells.
     """
 
-    one: sources.Class
+    one: python_files.Class
     given: Mapping[str, object]
     other: tuple[str, ...]
 
 
-@sources.cached
+@python_files.cached
 def made(module: str) -> Made | None:
     """The one call that makes training arguments, in a script without a parser of them.
 
@@ -153,8 +154,9 @@ def made(module: str) -> Made | None:
     for each, node in _calls(module):
         if _name(node.func) in _PARSERS and node.args:
             return None
-        one = sources.find(each, _name(node.func)) if _CONFIG.search(_name(node.func)) else None
-        if one and any(parent.name == "TrainingArguments" for parent in sources.order(one)):
+        name = _name(node.func)
+        one = python_files.find(each, name) if _CONFIG.search(name) else None
+        if one and any(parent.name == "TrainingArguments" for parent in python_files.order(one)):
             found.append((one, node))
     if len(found) != 1 or found[0][1].args:
         return None
@@ -175,7 +177,7 @@ def overrides(module: str) -> tuple[dict[str, object], list[str]]:
     """What the script itself sets on its arguments: literal values, and names of the others."""
     told: dict[str, object] = {}
     other: list[str] = []
-    trees = [sources.parsed(each) for each in followed(module)]
+    trees = [python_files.parsed(each) for each in followed(module)]
     for node in (node for tree in trees if tree for node in ast.walk(tree)):
         targets = node.targets if isinstance(node, ast.Assign) else []
         for target in targets:
@@ -188,11 +190,11 @@ def overrides(module: str) -> tuple[dict[str, object], list[str]]:
     return told, other
 
 
-@sources.cached
+@python_files.cached
 def imports(module: str) -> set[str]:
     """Top-level packages that it, or a module of its own that it imports, imports anywhere."""
     found = set()
-    trees = [sources.parsed(each) for each in followed(module)] if module else []
+    trees = [python_files.parsed(each) for each in followed(module)] if module else []
     for node in (node for tree in trees if tree for node in ast.walk(tree)):
         if isinstance(node, ast.Import):
             found |= {alias.name.partition(".")[0] for alias in node.names}

@@ -59,12 +59,8 @@ class WordReader:
         """Commands up to ``closer``. The parser's."""
         raise NotImplementedError
 
-    def word(self, stop: str = META, brackets: bool = False) -> Word:
-        """One word, up to an unquoted character of ``stop``.
-
-        Args:
-            brackets: within a pattern or index, where ``(`` and blanks may be told apart by depth.
-        """
+    def word(self, stop: str = META) -> Word:
+        """One word, up to an unquoted character of ``stop``."""
         parts: list[Part] = []
         while not self.end:
             here = self.source[self.at]

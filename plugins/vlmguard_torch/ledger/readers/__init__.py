@@ -1,0 +1,1 @@
+"""Reads what a station judges: one module a station, and what only they need."""

@@ -1,0 +1,261 @@
+"""Gradients of a run's steps, judged before the optimizer moves; the line of the first step.
+
+A watch belongs to an optimizer, and ends with it. A torch optimizer is judged at its own ``step``;
+DeepSpeed, whose step sits inside backward, at the engine's.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from vlmguard import guard, registry, run_report
+from vlmguard.core import runstate
+from vlmguard.core.facts import PARTITIONED, Run
+from vlmguard.core.runstate import RunState
+from vlmguard.runtime import seams
+from vlmguard.runtime.faults import contain
+from vlmguard_torch import stepping
+from vlmguard_transformers import trainer as hf
+from vlmguard_transformers.data.batches import HEARS
+from vlmguard_transformers.model import padding
+from vlmguard_transformers.model_reading import Reading
+from vlmguard_transformers.profile import Paths, Profile
+from vlmguard_transformers.watch import forwards
+
+if TYPE_CHECKING:
+    from vlmguard_torch.watch.gradients import Watch
+
+# FSDP puts other parameters in place of the model's: hooks on those would never be called.
+_HOOKED = ("single", "ddp", "zero0", "zero1", "zero2", "zero3")
+_TAKEN = ("zero0", "zero1", "zero2", "zero3")  # DeepSpeed takes gradients from the parameters
+_KEY, _KNOWN = "profile", "optimizers"
+_CALLS = "calls of towers"
+ABREAST = "abreast"
+"""What compares the ranks' calls, where they can part."""
+_SETTLED = "settled"
+_EACH_STEP = (forwards.KEY, ABREAST, _CALLS)
+"""What is kept as long as something is looked at in each step."""
+
+
+class Seen(NamedTuple):
+    """Of a `Reading`, what an optimizer's watch is told: names, no parameters."""
+
+    profile: Profile
+    towers: Paths
+    never_used: tuple[str, ...]
+
+
+class Watched:
+    """One optimizer that moves parameters of one run's model. Lives as long as the optimizer.
+
+    Attributes:
+        engine: whether DeepSpeed's engine steps it.
+        judged: whether the window that the engine ended was judged at its step.
+    """
+
+    def __init__(self, state: RunState, watch: Watch, optimizer: Any) -> None:
+        self._state, self.watch = weakref.ref(state), watch
+        self.judged = False
+        self.engine = state.run is not None and state.run.strategy in _TAKEN
+        self._hooks = None if self.engine else stepping.AtStep(optimizer, self.step)
+
+    def step(self) -> None:
+        """The optimizer steps. Raises `Stop` where it must not."""
+        self.judged = True
+        if not self.watch.towers:
+            return  # all are let go of
+        state, gradients = self._state(), self.watch.end()
+        if gradients is None or state is None:
+            return
+        guard.pre_step(state, gradients=gradients)
+        if gradients.wiring and any(code == "VG302" for code, _ in state.said):
+            state.no_gradient |= gradients.wiring.keys()
+
+    def close(self) -> None:
+        """Take every hook off."""
+        self.watch.close()
+        if self._hooks is not None:
+            self._hooks.close()
+
+
+_by_optimizer: weakref.WeakKeyDictionary[Any, list[Watched]] = weakref.WeakKeyDictionary()
+
+
+def start(read: Reading, state: RunState) -> None:
+    """Count forwards; have the optimizers of ``trainer`` watched, once they are known, where the
+    strategy lets hooks see gradients. A hook on a compiled model, put on or taken off, would have
+    it compiled once more."""
+    trainer, compiles = read.trainer, hf.compiles(read.trainer)
+    if not compiles:
+        forwards.start(trainer.model, state)
+    state.kept[_KNOWN] = weakref.WeakSet()
+    if state.run is None:
+        return
+    if state.run.strategy in PARTITIONED:
+        from vlmguard_transformers.watch import call_count_sync
+
+        call_count_sync.start(trainer, state)
+    if "VG102" in state.neutral and not compiles:
+        from vlmguard_transformers.watch.repeats import Calls
+
+        seeing = (path for tower in state.run.trained_towers for path in tower.paths)
+        calls = state.kept[_CALLS] = Calls(trainer.model, seeing)
+        state.at_close(calls.close)
+    # What the user compiled is left out by `TowerForwards`: other towers of the model are watched.
+    if state.run.strategy in _HOOKED and not hf.will_compile(trainer):
+        state.kept[_KEY] = Seen(read.profile, read.towers, read.never_used)
+
+
+def watch(trainer: Any, state: RunState, optimizer: Any, *, whole: bool = True) -> None:
+    """Watch what of the run's model ``optimizer`` moves, from now on.
+
+    Args:
+        optimizer: as it steps: wrapped by accelerate or not, or DeepSpeed's.
+        whole: whether no forward of its first step has been made.
+    """
+    own, known = stepping.own(optimizer), state.kept.get(_KNOWN, ())
+    if own is None or own in known or state.run is None:
+        return
+    known.add(own)
+    seen, holds, run = state.kept.get(_KEY), stepping.held(own), state.run
+    if seen is not None and not any(id(p) in holds for p in trainer.model.parameters()):
+        return  # another model's
+    runstate.bind(own, state)
+    contain("the ledger", _keep_books, trainer, state, own, whole)
+    if seen is None or not _can_watch(run, own):
+        return
+    from vlmguard_torch.watch.gradients import Watch  # before that, a run may have ended
+
+    made = Watch(
+        seen.profile.model(trainer),
+        seen.towers,
+        holds,
+        (*seen.never_used, *run.never_used, *run.text_skips),
+        stays=run.strategy not in _TAKEN,
+        stale=run.strategy == "zero3",
+        fails=run.needs_all_gradients,
+        whole=whole,
+        top=trainer.model,
+    )
+    if not made.towers:
+        return
+    watched = Watched(state, made, own)
+    _by_optimizer.setdefault(own, []).append(watched)
+    state.closes(watched)
+
+
+def _keep_books(trainer: Any, state: RunState, optimizer: Any, whole: bool) -> None:
+    """Imported here: a run is judged, and may end, without it."""
+    from vlmguard_transformers.watch import ledger
+
+    ledger.watch(trainer, state, optimizer, whole)
+
+
+def _can_watch(run: Run, optimizer: Any) -> bool:
+    """Torch's optimizers have hooks, unless a wrapper never called their ``__init__``."""
+    return run.strategy in _TAKEN or hasattr(optimizer, "_optimizer_step_pre_hooks")
+
+
+def before(trainer: Any, state: RunState) -> None:
+    """A step begins; its forward is yet to come."""
+    if not state.stepped:
+        guard.look_again(state)
+    if (abreast := state.kept.get(ABREAST)) is not None:
+        abreast.step(trainer.model)
+    watch(trainer, state, getattr(trainer, "optimizer", None))
+
+
+def settle(state: RunState) -> bool:
+    """After a step: whether later ones have nothing that is looked at here. What follows a window
+    hangs on the optimizer."""
+    kept, run = state.kept, state.run
+    busy = not state.stepped or state.set or any(map(kept.get, _EACH_STEP))
+    if busy or run is None or run.strategy in _TAKEN:
+        return False
+    if registry.get().asks(run.framework, batch=kept.get(HEARS, True)):
+        return False  # a rule hears each batch
+    kept[_SETTLED] = True
+    return True
+
+
+def settled(state: RunState, optimizers: Iterable[Any]) -> bool:
+    """Whether a step of these optimizers may be left alone."""
+    if _SETTLED not in state.kept or state.phase != "train":
+        return False
+    known = state.kept[_KNOWN]
+    if not all(stepping.own(each) in known for each in optimizers):
+        return False
+    if all(_SETTLED in each.kept for each in runstate.opens()):
+        seams.rest()
+    return True
+
+
+def at_engine(engine: Any) -> None:
+    """DeepSpeed is about to step."""
+    state = runstate.of(engine.optimizer)
+    if state is None:
+        return
+    forwards.judge(state)
+    if engine.is_gradient_accumulation_boundary():
+        for watched in _by_optimizer.get(engine.optimizer, ()):
+            watched.step()
+
+
+def after_engine(optimizer: Any) -> None:
+    """DeepSpeed has stepped inside backward: a window that nobody judged before is judged now."""
+    for watched in _by_optimizer.get(stepping.own(optimizer), ()):
+        if watched.engine and not watched.judged:
+            watched.step()
+        watched.judged = False
+
+
+def after(trainer: Any, state: RunState) -> None:
+    """A step is over, its backward has run."""
+    forwards.judge(state)
+    run_report.first_step(state)
+    _count(state)
+
+
+def confirmed(state: RunState) -> None:
+    """A backward is over: what was set has held if a forward ran on a blank input."""
+    ran = padding.ran(state) if state.set else 0
+    if ran:
+        times = "a forward" if ran == 1 else f"{ran} forwards"
+        how = f"{times} that lacked media ran the towers on a blank input, and the step held"
+        run_report.confirmed(state, how)
+
+
+def failed(state: RunState | None, error: BaseException) -> None:
+    """The run ends in an exception. Of one that is raised where ranks work together, a blank input
+    that ran before may be the cause: what was said of it is taken back."""
+    ran = padding.ran(state) if state is not None else 0
+    if state is None or not ran or not _between_ranks(error):
+        return
+    times = "a forward" if ran == 1 else f"{ran} forwards"
+    how = f"a blank input had run in {times} of this rank, and then the ranks failed together"
+    run_report.taken_back(state, how, error)
+
+
+_TOGETHER = ("torch.distributed", "torch.nn.parallel", "deepspeed")
+
+
+def _between_ranks(error: BaseException) -> bool:
+    """Whether its innermost frame is of what exchanges gradients and weights, and it is not that
+    memory ran out there."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return False
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = trace.tb_frame.f_globals.get("__name__", "") if trace is not None else ""
+    return str(where).startswith(_TOGETHER)
+
+
+def _count(state: RunState) -> None:
+    """Whether a tower did run more than once in a forward, as was only possible before."""
+    calls = state.kept.get(_CALLS)
+    most = calls.step() if calls is not None and state.run is not None else 0
+    if state.run is not None and most > state.run.forwards:
+        run_report.proved(state, "VG102", f"a tower ran {most} times in this step, and it held")

@@ -1,0 +1,1 @@
+"""What each station makes of the numbers: one module a station, and what only they need."""

@@ -1,0 +1,142 @@
+"""What became of a gradient that is not conserved, where its numbers tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vlmguard.ledger.stations.factor import SIGN
+from vlmguard.ledger.stations.flows import Flow
+from vlmguard.ledger.stations.vectors import Vector, length, mean, plus
+
+WRONG = (
+    "own", "ranks", "missing", "twice", "earlier", "earlier too", "first", "later", "grown",
+    "negated",
+)  # fmt: skip
+"""What is an error; all else only alters values, and may be meant."""
+
+
+def difference(flow: Flow, factor: float, earlier: Sequence[Vector]) -> tuple[str, int | None]:
+    """A word for it, and the rank that it names.
+
+    Args:
+        factor: the one common to all tensors of the optimizer.
+        earlier: what optimizers got of this tensor in windows before, and what was made of it.
+    """
+    if not flow.has:
+        return "dropped", None
+    if len(flow.given) > 1 and not _alike(flow):
+        own = all(
+            flow.fits(given, flow.step[r], factor) or flow.fits(given, flow.none[r], factor)
+            for r, given in enumerate(flow.given)
+        )
+        return ("own" if own else "ranks"), None
+    return _named(flow, flow.given[0], factor, earlier) or (_kind(flow, factor), None)
+
+
+def _alike(flow: Flow) -> bool:
+    return all(flow.fits(each, flow.given[0]) for each in flow.given[1:])
+
+
+def _named(
+    flow: Flow, given: Vector, factor: float, earlier: Sequence[Vector]
+) -> tuple[str, int | None] | None:
+    made, world = flow.sums[0], len(flow.step)
+    if _earlier(flow, given, factor, earlier):
+        return "earlier", None
+    if flow.fits(given, made, 2 * factor):
+        return "twice", None
+    for rank, part in enumerate(flow.step if world > 1 else ()):
+        if length(part) > flow.bound * length(made) * world:
+            if flow.fits(given, plus(made, part, -1 / world), factor):
+                return "missing", rank
+            if flow.fits(given, plus(made, part, 1 / world), factor):
+                return "twice", rank
+    first = mean(flow.first)
+    kept = [made]
+    if max(flow.parts) > 1:
+        kept = [made, first, plus(made, first, -1.0)]
+        for word, part in zip(("first", "later"), kept[1:], strict=True):
+            if flow.fits(given, part, factor):
+                return word, None
+    if any(_earlier(flow, plus(given, part, -factor), factor, earlier) for part in kept):
+        return "earlier too", None
+    return None
+
+
+def _earlier(flow: Flow, given: Vector, factor: float, earlier: Sequence[Vector]) -> bool:
+    """Whether it is a gradient of a window before."""
+    size = length(given)
+    if size <= flow.bound * max(length(flow.given[0]), flow.energy):
+        return False
+    return any(
+        length(plus(given, before, -each)) <= flow.bound * max(size, flow.energy)
+        for before in earlier
+        for each in (1.0, factor)
+    )
+
+
+def _kind(flow: Flow, factor: float) -> str:
+    """Not a known fault: how it differs."""
+    own = flow.factor
+    if own is not None:
+        return "negated" if own * factor < 0 else "scaled"
+    size = max(length(made) for made in flow.sums) * abs(factor)
+    return "grown" if length(flow.given[0]) > 1.3 * size else "altered"
+
+
+SENTENCES = {
+    "own": "gradients are not averaged: each rank's optimizer gets what its own backward made",
+    "ranks": "the ranks' optimizers get different gradients",
+    "missing": "rank {rank}'s part of the gradient is missing",
+    "twice": "the optimizer gets the gradient twice",
+    "rank twice": "rank {rank}'s part of the gradient counts twice",
+    "earlier": "the optimizer gets the gradient of an earlier step",
+    "earlier too": "the gradient of an earlier step is added to this one's",
+    "first": "only the first of several gradients that reached the parameter counts",
+    "later": "the first of several gradients that reached the parameter is lost",
+    "grown": "the optimizer gets another gradient than the backward made",
+    "negated": "gradients of some tensors are negated",
+    "scaled": "gradients were scaled tensor by tensor between backward and step",
+    "altered": "gradients were changed between backward and step",
+    "by value": "gradients were clipped by value",
+    "dropped": "gradients were dropped between backward and step",
+}
+
+
+_STRATEGY = (
+    "the strategy changed it: look at `vlmguard compat` for these releases; if plain DDP is right, "
+    "report it there"
+)
+_TWICE = (
+    "usually a module that runs twice under gradient checkpointing: use the other variant "
+    "(`use_reentrant`); `vlmguard compat` says which"
+)
+_STALE = "usually no backward of this step replaced it: clear gradients in each step (set_to_none)"
+ADVICE = {
+    "own": "call the wrapped model, not the one inside; do not run the last micro-batch under "
+    "no_sync()",
+    "ranks": "look for what one rank alone does to its gradients: a hook, clipping by its own norm",
+    "missing": "usually its forward went past the wrapper, or its gradient came too late",
+    "twice": _TWICE,
+    "earlier": f"{_STALE}; under ZeRO-3 give rows without an image a blank image",
+    "earlier too": _STALE,
+    "first": _TWICE,
+    "later": _TWICE,
+    "negated": SIGN,
+    "grown": "look for code that writes to .grad between backward and step",
+}
+"""What usually causes it; for what only alters values, `_STRATEGY`."""
+
+
+def advice(word: str, strategy: str = "") -> str:
+    """What to do about it, or what usually causes it. Between backward and DeepSpeed's step there
+    is no place for a user's code."""
+    inside = word == "grown" and strategy.startswith("zero")
+    return _STRATEGY if inside else ADVICE.get(word, _STRATEGY)
+
+
+def sentence(word: str, rank: int | None) -> str:
+    """What is said of it."""
+    if word == "twice" and rank is not None:
+        word = "rank twice"
+    return SENTENCES[word].format(rank=rank)
