@@ -120,9 +120,8 @@ def nothing(choice: Choice) -> Finding:
         "VG405",
         "error",
         f"this run would fail, whatever use_reentrant is: {choice.evidence.partition(': ')[0]}",
-        advice=f"use one of: {', '.join(choice.instead)}"
-        if choice.instead
-        else "nothing near it is known to work",
+        advice=tuple(f"use {each}" for each in choice.instead)
+        or "nothing near it is known to work",
         evidence=f"{choice.evidence} ({choice.how})" if choice.how else choice.evidence,
     )
 

@@ -51,8 +51,8 @@ def pre_wrap(run: Run) -> Finding | None:
     return Finding(
         CODE,
         "warning",
-        "reentrant checkpointing loses the gradient of the loss that balances the experts: it is "
-        "logged, and trains nothing",
+        "the experts would not be balanced: reentrant checkpointing loses the gradient of their "
+        "balancing loss",
         remedies=(Choose(),),
         advice=(SetVariant(False),),
         evidence="own runs, transformers 4.57 to 5.23: the routers' gradients lack all of it",

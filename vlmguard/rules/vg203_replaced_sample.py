@@ -42,8 +42,11 @@ def pre_step(run: Run, batch: Batch | None) -> Finding | None:
     return Finding(
         CODE,
         "warning",
-        f"a row could not be encoded, and another one trains in its place ({causes[0]})",
+        f"a row cannot be encoded, another one trains in its place ({causes[0]})",
         scope="rank",
-        advice="vlmguard rows --images DATA lists such rows; or have the framework stop at them",
+        advice=(
+            "vlmguard rows --images DATA lists such rows",
+            "have the framework stop at them",
+        ),
         evidence="ms-swift LazyLLMDataset, strict=False",
     )

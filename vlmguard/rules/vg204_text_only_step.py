@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from vlmguard.core.advice import FreezeTower, PadWithBlank, Strategy
 from vlmguard.core.facts import Gradients, Run
-from vlmguard.core.findings import Finding
+from vlmguard.core.findings import Finding, listed
 from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG204"
@@ -46,8 +46,8 @@ def pre_step(run: Run, gradients: Gradients | None) -> Finding | None:
     return Finding(
         CODE,
         "error",
-        f"this step did not use {' and '.join(stale)}, which an earlier step trained: DeepSpeed "
-        "would apply the gradient of the earlier step again",
+        "DeepSpeed would apply an earlier step's gradient again: this step did not use "
+        f"{listed(stale)}",
         scope="rank",
         advice=(PadWithBlank(), Strategy("zero2"), FreezeTower(",".join(stale), unmeant=True)),
     )

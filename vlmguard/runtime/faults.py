@@ -22,21 +22,22 @@ def fault(what: str, error: BaseException, about: Iterable[Any] = ()) -> None:
         return
     _said.add(what)
     try:
-        from vlmguard.core.findings import Finding
+        from vlmguard.core.findings import Finding, cut
         from vlmguard.core.host import OTHERS
         from vlmguard.runtime import report
 
         where = traceback.extract_tb(error.__traceback__)[-1:] or []
         at = f" ({where[0].filename.rsplit('/', 1)[-1]}:{where[0].lineno})" if where else ""
+        told = f"{type(error).__name__}: {error}"
         inside = "" if what.startswith(OTHERS) else " inside vlmguard"
         report.say(
             Finding(
                 "VG902",
                 "warning",
-                f"{what} failed{inside}: {type(error).__name__}: {error}{at}; "
-                "training goes on without it",
+                f"{what} failed{inside}, training goes on without it: {cut(told, 48)}{at}",
                 scope="rank",
-                advice="please report it, with this line" if inside else "tell its author",
+                advice="please report this line" if inside else "tell its author",
+                evidence=told,
             ),
             state=_run(about),
         )
