@@ -6,6 +6,7 @@ framework's own flags. What the ledger's stations say is measured in tests/ledge
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -28,7 +29,7 @@ from tests.rules.test_rules import (
 from vlmguard import agree, guard
 from vlmguard.compat import choice as compat
 from vlmguard.core import plan
-from vlmguard.core.advice import PadWithBlank
+from vlmguard.core.advice import PadWithBlank, alternatives
 from vlmguard.core.facts import Batch, Checkpointing, Gradients
 from vlmguard.core.findings import Finding, Variant
 from vlmguard.core.host import Host
@@ -260,6 +261,21 @@ def test_every_message_fits_into_two_lines(findings, framework):
     told = {text: lines(text) for each in here for text in printed(each, state)}
     long = [f"{number} lines: {text}" for text, number in told.items() if number > LINES]
     assert not long, f"{len(long)} of {len(told)}\n" + "\n".join(sorted(long))
+
+
+def test_no_advice_freezes_what_is_meant_to_train(findings):
+    every = {one for found in findings for one in alternatives(found.advice)}
+    freezing = {one for one in every if "freeze" in one or "frozen" in one}
+    assert freezing - {"to train them: freeze = none (--vlmguard-freeze none)"}
+    assert all("not meant to train" in one or "freeze = none" in one for one in freezing)
+
+
+def test_the_first_line_counts_the_rules_and_fits():
+    state = RunState(Settings(sources=("/home/user/runs/vlmguard.toml", "VLMGUARD_RULES")))
+    told = guard.greeting(state, replace(ZERO3, framework="ms-swift", world=1024,
+                                         releases={"ms-swift": "4.6.0"}))  # fmt: skip
+    assert re.search(r"by \d\d+ rules", told)
+    assert lines(told) <= LINES
 
 
 def test_every_rule_has_a_sample(findings):

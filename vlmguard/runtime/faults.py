@@ -22,7 +22,7 @@ def fault(what: str, error: BaseException, about: Iterable[Any] = ()) -> None:
         return
     _said.add(what)
     try:
-        from vlmguard.core.findings import Finding, cut
+        from vlmguard.core.findings import Finding
         from vlmguard.core.host import OTHERS
         from vlmguard.runtime import report
 
@@ -34,10 +34,9 @@ def fault(what: str, error: BaseException, about: Iterable[Any] = ()) -> None:
             Finding(
                 "VG902",
                 "warning",
-                f"{what} failed{inside}, training goes on without it: {cut(told, 48)}{at}",
+                f"{what} failed{inside}{at}, training goes on without it: {told}",
                 scope="rank",
                 advice="please report this line" if inside else "tell its author",
-                evidence=told,
             ),
             state=_run(about),
         )
