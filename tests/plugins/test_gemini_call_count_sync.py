@@ -71,7 +71,7 @@ def test_where_each_forward_runs_one_blank_only_a_second_input_parts_them(store)
     found = second.compare(["image", "video"])
     assert "runs the towers twice in a forward, another one once" in found.why
     assert "a reentrant tower cannot run twice" in found.why
-    assert "use_reentrant=False" in found.advice
+    assert "use_reentrant=False" in found.advise()
 
 
 class Seeing(torch.nn.Module):

@@ -28,15 +28,15 @@ def fault(what: str, error: BaseException, about: Iterable[Any] = ()) -> None:
 
         where = traceback.extract_tb(error.__traceback__)[-1:] or []
         at = f" ({where[0].filename.rsplit('/', 1)[-1]}:{where[0].lineno})" if where else ""
-        told = f"{type(error).__name__}: {error}"
         inside = "" if what.startswith(OTHERS) else " inside vlmguard"
         report.say(
             Finding(
                 "VG902",
                 "warning",
-                f"{what} failed{inside}{at}, training goes on without it: {told}",
+                f"{what} failed{inside}: {type(error).__name__}: {error}{at}; "
+                "training goes on without it",
                 scope="rank",
-                advice="please report this line" if inside else "tell its author",
+                advice="please report it, with this line" if inside else "tell its author",
             ),
             state=_run(about),
         )

@@ -17,7 +17,7 @@ from typing import Any
 
 from vlmguard.core import settings
 from vlmguard.core.advice import Spell, alternatives
-from vlmguard.core.findings import Finding, cut
+from vlmguard.core.findings import Finding
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime import stderr
 from vlmguard.runtime.ranks import rank, worker
@@ -26,7 +26,7 @@ __all__ = ["rank", "worker"]
 
 WIDTH = 100
 """Columns of a terminal, of which a finding takes two lines at most."""
-_UNJUDGED, _FAULT = "VG904", "VG902"
+_UNJUDGED = "VG904"
 _INDENT, _TO_DO = "    ", ". To do: "
 
 
@@ -135,8 +135,6 @@ def text(
         return _done(head, finding, change)
     told = f"{head}{change}: {finding.why}" if change else f"{head}{finding.why}"
     spell = state.spell if state else None
-    if finding.code == _FAULT:  # the text of a foreign exception: whole in the report
-        told = cut(told, 2 * WIDTH - len(f"{stderr.PREFIX}{_TO_DO}{finding.advise(spell)}"))
     if change and len(stderr.PREFIX + told) > WIDTH:  # taken back: the rest was said before
         told = f"{head}{change}"
     return _advised(told, finding, spell)
