@@ -15,7 +15,8 @@ Example
     an image file that does not exist
 
 Use instead
-    Mend the data; ms-swift's `strict` makes it raise instead.
+    Mend the data: `vlmguard rows --images DATA` lists such rows. ms-swift's `strict` makes it raise
+    instead.
 
 Evidence
     ms-swift 3.0 - 4.6.0, dataset/utils.py. Own measurement: 2 gloo ranks on CPU, torch 2.13.0.

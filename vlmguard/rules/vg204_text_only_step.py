@@ -18,7 +18,8 @@ Example
     step of text alone
 
 Use instead
-    An image in every batch (a blank one is enough), or ZeRO-2.
+    An image in every batch (a blank one is enough), or ZeRO-2. A tower that is not meant to train
+    can be frozen.
 
 Evidence
     deepspeed 0.15.3 - 0.19.8. Own measurement: 2 gloo ranks on CPU, torch 2.13.0.

@@ -140,6 +140,12 @@ def text(
     return _advised(told, finding, spell)
 
 
+def fits(finding: Finding, outcome: str = "warned") -> bool:
+    """Whether it takes two lines at most."""
+    told = f"{stderr.PREFIX}{text(finding, outcome)}".splitlines()
+    return sum(-(-len(line) // WIDTH) for line in told) <= 2
+
+
 def _done(head: str, finding: Finding, change: str) -> str:
     """A change, all of it if there is room, and what it prevents."""
     why = f": {finding.why}"
