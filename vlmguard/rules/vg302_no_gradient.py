@@ -2,15 +2,15 @@
 
 What it does
     Watches each tower that an optimizer moves, from one step to the next, until two steps have
-    trained it: whether it ran with gradients switched on, whether its output needed a gradient and
-    got one, and whether any of its parameters got one. It stops the run only if the tower ran with
-    gradients switched on and none of its parameters got a gradient, in two steps if all modules
-    inside the tower ran without gradients, else in eight steps in a row: a forward may drop
-    features at random. In eight steps in a row a tower that runs under torch.no_grad, or whose
-    output the loss does not use, is a warning. A model that has no tower for images, video or audio
-    is only warned about. Single parameters that two steps miss are a note. If the run would end by
-    itself (DDP that does not look for unused parameters, Gemini), one step that trained something
-    else is enough to say why.
+    trained it. It looks whether the tower ran with gradients switched on, whether its output needed
+    a gradient and got one, and whether any of its parameters got one. It stops the run only if the
+    tower ran with gradients switched on and none of its parameters got a gradient. Two such steps
+    are enough if all modules inside the tower ran without gradients. Else it takes eight steps in a
+    row, since a forward may drop features at random. In eight steps in a row a tower that runs
+    under torch.no_grad, or whose output the loss does not use, is a warning. A model that has no
+    tower for images, video or audio is only warned about. Single parameters that two steps miss are
+    a note. If the run would end by itself (DDP that does not look for unused parameters, Gemini),
+    one step that trained something else is enough to say why.
 
 Why it is bad
     A tower that is meant to train and never moves is found after days, in the evaluation.
