@@ -229,9 +229,9 @@ def test_numbers_for_the_trainers_logs(run):
 @pytest.mark.parametrize(
     ("entry", "told"),
     [
-        (Entry("VG640", "warning", "it is 56 % off", "8 tensors", 3, 0.56), "8 tensors: it is 56 % off (since step 3)"),  # noqa: E501
-        (Entry("VG622", "warning", "weights of 8 tokens sum to 4 since step 1.", "8 tokens", 1), "weights of 8 tokens sum to 4 since step 1"),  # noqa: E501
-        (Entry("VG641", "note", "scaled"), "scaled"),
+        (Entry("VG640", "warning", "it is 56 % off", "8 tensors", 3, 0.56), "8 tensors: it is 56 % off (station reduce, since step 3)"),  # noqa: E501
+        (Entry("VG622", "warning", "weights of 8 tokens sum to 4 since step 1.", "8 tokens", 1), "weights of 8 tokens sum to 4 since step 1 (station targets)"),  # noqa: E501
+        (Entry("VG641", "note", "scaled"), "scaled (station reduce)"),
     ],
 )
 def test_a_sentence_says_each_thing_once(entry, told):

@@ -8,7 +8,7 @@ from vlmguard.core import runstate
 from vlmguard.core.errors import Stop
 from vlmguard.core.runstate import RunState
 from vlmguard.core.settings import Settings, check_codes
-from vlmguard.ledger.account import Account, Entry, Tensor, Verdict
+from vlmguard.ledger.account import STATIONS, Account, Entry, Tensor, Verdict
 from vlmguard.ledger.speak import Speaker
 from vlmguard.rules import RULES
 
@@ -46,7 +46,7 @@ def test_speaks(said, code):
     told = said({}, wrong(code, size=0.56, since=2, advice="do this"), wrong(code, size=0.57))
     assert told == (
         f"vlmguard: {code} warned: 3 of 4 tensors: the optimizer gets another gradient "
-        "(off by 56 %, since step 2). To do: do this\n"
+        f"(station {STATIONS[int(code[3]) - 1]}, off by 56 %, since step 2). To do: do this\n"
     )
 
 

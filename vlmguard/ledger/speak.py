@@ -13,7 +13,7 @@ from vlmguard import guard
 from vlmguard.core.findings import Finding, tail
 from vlmguard.core.runstate import RunState
 from vlmguard.ledger import line, repeats, scalars
-from vlmguard.ledger.account import Account, Entry, Page, Verdict
+from vlmguard.ledger.account import STATIONS, Account, Entry, Page, Verdict
 from vlmguard.ledger.found import cause, sentence
 from vlmguard.ledger.record import KIND, record
 from vlmguard.runtime import report
@@ -95,19 +95,21 @@ class Speaker:
 
 def finding(entry: Entry) -> Finding:
     """An entry in the guard's words. Rank 0 says it for all ranks. If it has no room in two lines,
-    the terminal has the first tower alone, then no numbers in brackets: the report has them."""
+    it names the first tower alone, then no station, then no size and step: the report has them."""
+    station = STATIONS[int(entry.code[3]) - 1]
     advice = tuple(entry.advice.split("; or ")) if entry.advice else ()
     what = _shorter(entry.what)
     why = entry.why.replace(entry.what, what) if entry.what else entry.why
     bare = re.sub(r" \([^()]*\)$", "", why.rstrip(". "))
     told = (
-        sentence(entry.why, entry.what, entry.size, entry.since),
+        sentence(entry.why, entry.what, entry.size, entry.since, station),
+        sentence(why, what, entry.size, entry.since, station),
         sentence(why, what, entry.size, entry.since),
         sentence(why, what, None, None),
         sentence(bare, "" if what in why else what, None, None),
     )
     made = [Finding(entry.code, entry.level, each, advice=advice) for each in told]
-    return next((each for each in made if report.fits(each)), made[2])
+    return next((each for each in made if report.fits(each)), made[3])
 
 
 def _shorter(what: str) -> str:
