@@ -171,7 +171,7 @@ class _Window:
         why = sentence(word, rank) + (self._how() if word in ("own", "ranks") else "")
         level: Literal["note", "warning"] = "note" if self._meant(word, found) else "warning"
         what = self._which(found)
-        cause = "no_sync" if word == "own" and "no_sync" in why else word
+        cause = "no_sync" if word in ("own", "ranks") and "no_sync" in why else word
         tip = advice(cause, self.account.strategy) if level == "warning" else ""
         return Entry("VG640", level, why + self._by(found), what, since, size, tip)
 
