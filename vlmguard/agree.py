@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vlmguard.core.facts import Run
-from vlmguard.core.findings import Finding, as_data
+from vlmguard.core.findings import Finding, as_data, listed
 from vlmguard.core.plan import Plan
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime import exchange, ranks
@@ -114,9 +114,10 @@ def look(state: RunState) -> Finding | None:
     return _finding("planned different changes", number, (_words(mine), _words(theirs)), _FAULT)
 
 
-_SAME = "Give all ranks the same settings and releases."
+_SAME = "give all ranks the same settings and releases"
 _FAULT = (
-    "Compare the model, arguments and VG902 lines of both ranks; or set VLMGUARD=off on all ranks."
+    "compare both ranks' models, arguments, VG902 lines",
+    "set VLMGUARD=off on all ranks",
 )
 
 
@@ -148,20 +149,25 @@ def _post(state: RunState, data: list[Any]) -> None:
     exchange.let_go()
 
 
-def _finding(what: str, number: int, shown: tuple[str, str], advice: str) -> Finding:
+def _finding(
+    what: str, number: int, shown: Sequence[str], advice: str | tuple[str, ...]
+) -> Finding:
+    """``shown``: what this rank has, what the other one has, and how much more differs."""
     here = ranks.rank()
     one, two = sorted([(here, shown[0]), (number, shown[1])])
-    why = f"Ranks {one[0]} and {two[0]} {what} (rank {one[0]}: {one[1]}; rank {two[0]}: {two[1]})"
+    each = f"rank {one[0]}: {one[1]}; rank {two[0]}: {two[1]}{''.join(shown[2:])}"
+    why = f"Ranks {one[0]} and {two[0]} {what} ({each})"
     return Finding("VG406", "error", why, scope="rank", advice=advice)
 
 
-def _parted(mine: dict[str, Any], theirs: dict[str, Any]) -> tuple[str, str]:
-    """The settings and releases in which two ranks differ, in words."""
+def _parted(mine: dict[str, Any], theirs: dict[str, Any]) -> tuple[str, str, str]:
+    """The first setting or release in which two ranks differ, of each of them, and how many more
+    there are; all of them are in the headers of the ranks' reports."""
     both = [_flat(mine), _flat(theirs)]
     keys = sorted(key for key in {**both[0], **both[1]} if both[0].get(key) != both[1].get(key))
     named = [key for key in keys if key != "settings"] or keys
-    one, two = (", ".join(f"{key}={each.get(key, 'unset')}" for key in named) for each in both)
-    return one, two
+    one, two = (f"{named[0]}={each.get(named[0], 'unset')}" for each in both)
+    return one, two, f"; {len(named) - 1} more" if len(named) > 1 else ""
 
 
 def _flat(basis: dict[str, Any]) -> dict[str, str]:
@@ -170,7 +176,8 @@ def _flat(basis: dict[str, Any]) -> dict[str, str]:
 
 def _words(data: list[dict[str, Any]]) -> str:
     """A plan as it was posted, in words: "none" if nothing is changed."""
-    return ", ".join(map(_remedy, data)) or "none"
+    told = [*map(_remedy, data)]
+    return (", ".join(told) if len(told) < 3 else listed(told)) or "none"
 
 
 def _remedy(data: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from vlmguard.core import plan, runstate, settings
 from vlmguard.core.advice import Spell
 from vlmguard.core.errors import SettingsError, Stop
 from vlmguard.core.facts import Batch, Failure, Gradients, Run
-from vlmguard.core.findings import Finding, Variant
+from vlmguard.core.findings import Finding, Variant, cut
 from vlmguard.core.plan import Plan
 from vlmguard.core.runstate import RunState
 from vlmguard.run_report import Changes
@@ -179,8 +179,8 @@ def verify(wanted: Plan, after: Run, state: RunState | None = None) -> None:
     finding = Finding(
         "VG903",
         "error" if serious else "warning",
-        f"vlmguard's change for {names} had no effect: {left[0].why}",
-        advice="please report this line; VLMGUARD=off starts the run without vlmguard",
+        f"vlmguard's change for {names} had no effect: {cut(left[0].why, 90)}",
+        advice=("please report this line", "VLMGUARD=off starts the run without vlmguard"),
     )
     judge([finding], state)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import textwrap
 import traceback
+from collections.abc import Iterable
 from typing import Any
 
 from vlmguard.core.facts import Batch, Failure, Run
@@ -43,8 +44,9 @@ def finding(code: str, run: Run | None, batch: Batch | None, failure: Failure) -
     return Finding(code, "error", why, scope="rank", advice=advice, evidence=known.evidence)
 
 
-_DID = "Explains an exception, or a line of a log, that has one of: "
+_DID = "Explains an exception, or a line of a log."
 _WHICH = " It prints those of the steps below that fit, and fills in the names in capitals."
+_BY = " It knows them by one of these texts:"
 _SPELT = ("torch", "transformers", "safetensors", "bfloat16", "target_", "train_", "static_")
 _WRAP: Any = {"width": 96, "break_long_words": False, "break_on_hyphens": False}
 
@@ -52,36 +54,49 @@ _WRAP: Any = {"width": 96, "break_long_words": False, "break_on_hyphens": False}
 def page(code: str) -> str:
     """The sections of a rule's page; a list where there are several examples or steps."""
     known, facts = by_code()[code], Facts()
-    did = _DID + ", ".join(dict.fromkeys(_quoted(one.text) for one in known.patterns[:8])) + "."
+    marks = dict.fromkeys(_quoted(one.text) for one in known.patterns[:8])
+    did = _DID + _WHICH * (len(known.steps) > 1) + _BY
     seen = f". vlmguard sees it beforehand by {', '.join(known.prevented)}." * bool(known.prevented)
     first = str if known.cause.startswith(_SPELT) else str.upper
     sections = {
-        "What it does": [did + _WHICH * (len(known.steps) > 1)],
+        "What it does": [did, *(f"- {each}" for each in marks)],
         "Why it is bad": [first(known.cause[:1]) + known.cause[1:] + (seen or ".")],
         "When it is wrong": [known.wrong],
-        "Example": [f"{' '.join(e['text'].split())} ({e['origin']})" for e in known.examples],
-        "Use instead": [_step(step, facts) for step in known.steps],
+        "Example": _list(f"{' '.join(e['text'].split())} ({e['origin']})" for e in known.examples),
+        "Use instead": [line for step in known.steps for line in _step(step, facts)],
         "Evidence": [known.evidence],
         **({"History": [f"Split off from {known.was}."]} if known.was else {}),
     }
     lines = [f"{known.title}.", ""]
     for title, body in sections.items():
-        mark, ahead = ("- ", "  ") if len(body) > 1 else ("", "")
-        made = (textwrap.fill(mark + each, subsequent_indent=ahead, **_WRAP) for each in body)
+        made = (textwrap.fill(each, subsequent_indent=_ahead(each), **_WRAP) for each in body)
         lines += [title, *(textwrap.indent(each, "    ") for each in made), ""]
     return "\n".join(lines)
+
+
+def _list(texts: Iterable[str]) -> list[str]:
+    """A list of several, a single one as it is."""
+    found = list(texts)
+    return [f"- {each}" for each in found] if len(found) > 1 else found
+
+
+def _ahead(line: str) -> str:
+    """What stands in front of the further lines of an entry of a list."""
+    return " " * (line.index("- ") + 2) if line.lstrip().startswith("- ") else ""
 
 
 def _quoted(text: str) -> str:
     return f"`` {text} ``" if "`" in text else f"`{text}`"
 
 
-def _step(step: Step, facts: Facts) -> str:
-    """A step, when it is said, and what it costs."""
+def _step(step: Step, facts: Facts) -> list[str]:
+    """A step, when it is said, and what it costs: entries of a list."""
     where = [f"the log says {' or '.join(map(_quoted, step.when[:2]))}"] * bool(step.when)
-    told = " and ".join([*where, *filter(None, map(table("conditions").get, step.run))])
-    cost = f" (cost: {step.cost})" * bool(step.cost)
-    return f"if {told}: " * bool(told) + flags.marked(step, facts) + cost
+    known = [*where, *filter(None, map(table("conditions").get, step.run))]
+    told = " and ".join(filter(None, (", ".join(known[:-1]), *known[-1:])))
+    cost = [f"    - cost: {step.cost}"] * bool(step.cost)
+    done = flags.marked(step, facts)
+    return [f"- if {told}:", f"    - {done}", *cost] if told else [f"- {done}", *cost]
 
 
 def _classified(failure: Failure) -> Known | None:

@@ -30,7 +30,7 @@ class Swift(Profile):
     flags: Mapping[str, str] = {
         **COMMAND_LINE,
         "Strategy": "--deepspeed {name}",
-        "LongerRows": "--max_length, MAX_PIXELS",
+        "LongerRows": "raise --max_length, or lower MAX_PIXELS",
     }
     truth = LOWER
 

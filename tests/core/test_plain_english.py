@@ -1,4 +1,4 @@
-"""The hand-written pages: no riddles, no private terms, no long sentences and cells."""
+"""Pages, rules' texts and the changelog: no riddles, no private terms, no long sentences."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ MADE = {  # `python -m tools.pages` and `tools.lab` write these
     "benchmarks.md", "compatibility.md", "facts.md", "gpu.md", "ledger_tried.md", "matrix.md",
     "ordinary.md", "proof.md", "rehearsals.md", "suites.md", "zoo.md",
 }  # fmt: skip
-PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")] + [
+OWN = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+PAGES = [ROOT / name for name in OWN] + [
     path
     for path in sorted((ROOT / "docs").rglob("*.md"))
-    if path.parent.name != "rules" and path.name not in MADE
+    if path.name not in MADE  # a rule's page is made of the rule's docstring
 ]
 WORDS, CELL = 40, 300
 NOT_PLAIN = {

@@ -41,9 +41,10 @@ def ranks():
 @pytest.mark.parametrize(
     ("one", "other", "said"),
     [
-        (("image", "text"), ("text",), "runs the towers not at all, another rank's once"),
-        (("text",), ("audio", "text"), "runs the towers once, another rank's not at all"),
-        (("image", "text", "video"), ("image",), "runs the towers once, another rank's twice"),
+        (("image", "text"), ("text",), "runs the towers not at all in a forward, another one once"),
+        (("text",), ("audio", "text"), "runs the towers once in a forward, another one not at all"),
+        (("image", "text", "video"), ("image",),
+         "runs the towers once in a forward, another one twice"),
         (("image",), ("video",), ""),
         (("text",), ("text",), ""),
         (("image", "video"), ("image", "text", "video"), ""),
@@ -68,9 +69,9 @@ def test_where_each_forward_runs_one_blank_only_a_second_input_parts_them(store)
         assert first.compare(one) is second.compare(other) is None
     assert first.compare(["text"]) is None
     found = second.compare(["image", "video"])
-    assert "runs the towers twice, another rank's once" in found.why
-    assert "checkpointed with reentry" in found.why
-    assert "use_reentrant=False" in found.advice
+    assert "runs the towers twice in a forward, another one once" in found.why
+    assert "a reentrant tower cannot run twice" in found.why
+    assert "use_reentrant=False" in found.advise()
 
 
 class Seeing(torch.nn.Module):

@@ -14,8 +14,8 @@ from vlmguard_explain.source import sources
 
 def test_a_step_for_some_runs_says_for_which():
     text = " ".join(page("VG512").split())
-    assert "if it failed in an evaluation: an evaluation batch of 1" in text
-    assert "if the log says `in replica`: `torchrun" in text
+    assert "if it failed in an evaluation: - an evaluation batch of 1" in text
+    assert "if the log says `in replica`: - `torchrun" in text
 
 
 def test_every_condition_in_words_is_one_that_a_step_has():

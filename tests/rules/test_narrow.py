@@ -242,8 +242,8 @@ def test_each_condition_counts(code, run, expected):
 
 def test_vg402_says_what_is_there_and_what_is_not():
     both = replace(DDP, missing_seams=("train",), lost_seams=("step",))
-    assert "cannot wrap train in x" in BY_CODE["VG402"].pre_wrap(both).why
-    assert "replaced step after" in BY_CODE["VG402"].pre_wrap(both).why
+    assert "cannot wrap train; something" in BY_CODE["VG402"].pre_wrap(both).why
+    assert "replaced step" in BY_CODE["VG402"].pre_wrap(both).why
     assert "replaced" not in BY_CODE["VG402"].pre_wrap(replace(both, lost_seams=())).why
     assert "cannot wrap" not in BY_CODE["VG402"].pre_wrap(replace(both, missing_seams=())).why
 
@@ -305,7 +305,7 @@ def test_vg302_names_each_tower_and_counts():
 def test_vg204_speaks_of_one_rank_and_names_what_trained():
     found = BY_CODE["VG204"].pre_step(IDLE, Gradients(stale=("llm", "vision", "aligner")))
     assert (found.level, found.scope) == ("error", "rank")
-    assert "did not use vision, which" in found.why
+    assert found.why.endswith("this step did not use vision")
     assert FreezeTower("vision", unmeant=True) in found.advice
 
 

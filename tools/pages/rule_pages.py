@@ -84,7 +84,12 @@ def _escaped(text: str) -> str:
 
 
 def _prose(lines: list[str]) -> list[str]:
-    return _escaped("\n".join(lines)).splitlines()
+    """A list stands behind a line without text."""
+    made: list[str] = []
+    for line in _escaped("\n".join(lines)).splitlines():
+        entry = line.startswith("- ") and made and not made[-1].startswith(("- ", " "))
+        made += ["", line] if entry else [line]
+    return made
 
 
 def _sections(body: str) -> list[tuple[str, list[str]]]:

@@ -26,6 +26,7 @@ _NAMES = {"deepspeed": "DeepSpeed", "zero1": "ZeRO-1", "zero2": "ZeRO-2", "zero3
 _OTHER = {"zero3": ("zero2", "zero1", "fsdp2"), "zero2": ("zero1", "zero3", "ddp"),
           "zero1": ("zero2", "ddp"), "ddp": ("zero1", "zero2"), "fsdp2": ("zero3", "zero2"),
           "fsdp": ("fsdp2", "zero3")}  # fmt: skip
+_OFF = "checkpointing off"
 _UNREADABLE = "the compatibility tables cannot be read"
 
 
@@ -120,11 +121,13 @@ def nothing(choice: Choice) -> Finding:
         "VG405",
         "error",
         f"this run would fail, whatever use_reentrant is: {choice.evidence.partition(': ')[0]}",
-        advice=f"use one of: {', '.join(choice.instead)}"
-        if choice.instead
-        else "nothing near it is known to work",
+        advice=tuple(map(_advised, choice.instead)) or "nothing near it is known to work",
         evidence=f"{choice.evidence} ({choice.how})" if choice.how else choice.evidence,
     )
+
+
+def _advised(instead: str) -> str:
+    return f"turn {_OFF}" if instead == _OFF else f"use {instead}"
 
 
 def _answer(query: Query) -> Choice:
@@ -256,7 +259,7 @@ def instead(query: Query) -> Iterator[str]:
     if lacking and _works(replace(query, batches=("images", "differ_dummy"))):
         yield "a dummy image in text-only batches"
     if query.checkpointing != ("none",) and _works(replace(query, checkpointing=("none",))):
-        yield "checkpointing off"
+        yield _OFF
 
 
 def newer(query: Query, name: str) -> str:

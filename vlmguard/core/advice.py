@@ -145,12 +145,28 @@ Spell = Callable[[Advice], str]
 """How a framework writes a piece of advice; "" where it has no way of its own."""
 
 
-def sentence(advice: str | Iterable[Advice | str], spell: Spell | None = None) -> str:
-    """``advice`` in words, one "or" between the alternatives."""
+_A_FLAG = (SetVariant, NoCheckpointing, FindUnused, StaticGraph, MeanLoss, LongerRows)
+"""Advice of which a framework's own flag says all."""
+
+
+def alternatives(
+    advice: str | Iterable[Advice | str], spell: Spell | None = None, flags_alone: bool = False
+) -> list[str]:
+    """Each alternative of ``advice`` in words, the best one first.
+
+    Args:
+        flags_alone: without the words where the framework's own flag says all.
+    """
     if isinstance(advice, str):
-        return advice
+        return [advice] if advice else []
     told = []
     for each in advice:
         own = "" if spell is None or isinstance(each, str) else spell(each)
-        told.append(f"{each} ({own})" if own else str(each))
-    return "; or ".join(told)
+        alone = own if flags_alone and isinstance(each, _A_FLAG) else ""
+        told.append(alone or (f"{each} ({own})" if own else str(each)))
+    return told
+
+
+def sentence(advice: str | Iterable[Advice | str], spell: Spell | None = None) -> str:
+    """``advice`` in words, one "or" between the alternatives."""
+    return "; or ".join(alternatives(advice, spell))

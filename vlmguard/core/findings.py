@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -84,6 +85,27 @@ class Finding:
         data["remedies"] = [as_data(remedy) for remedy in self.remedies]
         data["url"] = self.url
         return data
+
+
+def cut(text: str, most: int) -> str:
+    """``text`` without its end, so that it has ``most`` characters; what is whole is in the
+    report."""
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+
+
+def tail(name: str, most: int = 40) -> str:
+    """The last parts of a dotted name: with the tower's or adapter's own, without the wrappers'."""
+    if len(name) <= most:
+        return name
+    end = name[-(most - 1) :]
+    return f"…{end.partition('.')[2] or end}"
+
+
+def listed(names: Sequence[str], most: int = 2) -> str:
+    """ "a and b"; of more than ``most`` the first one and how many there are besides."""
+    if len(names) > most:
+        return f"{names[0]} and {len(names) - 1} more"
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def as_data(remedy: Wish) -> dict[str, Any]:

@@ -3,13 +3,14 @@ balances. It runs on rank 0, which judges for all."""
 
 from __future__ import annotations
 
+import re
 import weakref
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from vlmguard import guard, run_report
-from vlmguard.core.findings import Finding
+from vlmguard.core.findings import Finding, tail
 from vlmguard.core.runstate import RunState
 from vlmguard.ledger.account import STATIONS, Account, Entry, Page, Verdict
 from vlmguard.ledger.report import line, scalars
@@ -94,10 +95,31 @@ class Speaker:
 
 
 def finding(entry: Entry) -> Finding:
-    """An entry in the guard's words. Rank 0 says it for all ranks."""
+    """An entry in the guard's words. Rank 0 says it for all ranks. If it has no room in two lines,
+    it names the first tower alone, then no station, then no size and step: the report has them."""
     station = STATIONS[int(entry.code[3]) - 1]
-    told = sentence(entry.why, entry.what, entry.size, entry.since, station)
-    return Finding(entry.code, entry.level, told, advice=entry.advice)
+    advice = tuple(entry.advice.split("; or ")) if entry.advice else ()
+    what = _shorter(entry.what)
+    why = entry.why.replace(entry.what, what) if entry.what else entry.why
+    bare = re.sub(r" \([^()]*\)$", "", why.rstrip(". "))
+    told = (
+        sentence(entry.why, entry.what, entry.size, entry.since, station),
+        sentence(why, what, entry.size, entry.since, station),
+        sentence(why, what, entry.size, entry.since),
+        sentence(why, what, None, None),
+        sentence(bare, "" if what in why else what, None, None),
+    )
+    made = [Finding(entry.code, entry.level, each, advice=advice) for each in told]
+    return next((each for each in made if report.fits(each)), made[3])
+
+
+def _shorter(what: str) -> str:
+    """ "12 of 20 vision tensors, 43 others"; of a single tensor the last parts of its name."""
+    first, *more = what.split(", ")
+    numbers = [re.match(r"\d+(?= of \d+ )", each) for each in more]
+    if more and all(numbers):
+        return f"{first}, {sum(int(each[0]) for each in numbers if each)} others"
+    return what if " " in what else tail(what)
 
 
 def listen(watcher: Any, state: RunState | None = None, *, recalls: bool = True) -> Speaker:

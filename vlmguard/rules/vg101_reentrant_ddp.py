@@ -46,16 +46,14 @@ def pre_wrap(run: Run) -> Finding | None:
     if run.static_graph:
         return None
     cause = _cause(run)
-    apart = (
-        " or let the ranks' weights differ" if run.find_unused is False and run.world > 1 else ""
-    )
+    apart = " or let weights differ" if run.find_unused is False and run.world > 1 else ""
     return Finding(
         CODE,
         "error" if cause else "note",
         f"DDP would crash at step 1{apart}: reentrant checkpointing {cause}"
         if cause
-        else "reentrant checkpointing crashes under DDP if a module runs twice, or with "
-        "find_unused_parameters=True; neither is known here",
+        else "if a module runs twice, which is not known here, DDP crashes with reentrant "
+        "checkpointing",
         remedies=(Choose(),),
         advice=(SetVariant(False),),
         evidence="own runs, torch 2.2 - 2.15: 'Expected to mark a variable ready only once'",
@@ -67,7 +65,7 @@ def _cause(run: Run) -> str:
     if run.find_unused is not False:
         return "with find_unused_parameters=True"
     if run.forwards > 1:
-        return "with two forwards before one backward"
+        return "with two forwards per backward"
     if run.shared:
         return "of blocks that share a weight"
-    return "of a tower that runs more than once in a forward" if run.repeats == "yes" else ""
+    return "of a tower that runs more than once" if run.repeats == "yes" else ""

@@ -40,16 +40,16 @@ DEFAULT = "fix"
 
 
 _HARM = {
-    "zero1": "ZeRO-1 with overlap_comm crashes (`has already been reduced`)",
-    "zero2": "ZeRO-2 crashes (`has already been reduced`)",
-    "zero3": "ZeRO-3 keeps one of its gradients and trains it wrongly, without an error",
-    "fsdp2": "FSDP2 keeps the last of its gradients and trains it wrongly, without an error",
-}
-_MIGHT = {
     "zero1": "ZeRO-1 with overlap_comm would crash",
     "zero2": "ZeRO-2 would crash",
-    "zero3": "ZeRO-3 would keep one of its gradients",
-    "fsdp2": "FSDP2 would keep the last of its gradients",
+    "zero3": "ZeRO-3 would silently train vision wrongly",
+    "fsdp2": "FSDP2 would silently train vision wrongly",
+}
+_MIGHT = {
+    "zero1": "ZeRO-1 with overlap_comm crashes",
+    "zero2": "ZeRO-2 crashes",
+    "zero3": "ZeRO-3 silently trains it wrongly",
+    "fsdp2": "FSDP2 silently trains it wrongly",
 }
 
 
@@ -74,16 +74,13 @@ def pre_wrap(run: Run) -> Finding | None:
 
 
 def _sure(run: Run) -> str:
-    return (
-        "The vision tower runs more than once per forward: with reentrant checkpointing "
-        f"{_HARM[run.strategy]}"
-    )
+    return f"{_HARM[run.strategy]}: reentrant checkpointing of a tower that runs more than once"
 
 
 def _unsure(run: Run) -> str:
     """Nothing was seen to go wrong: a healthy run is told no more than that."""
-    seen = "is not known" if run.known("repeats") else "could not be observed"
+    seen = "known" if run.known("repeats") else "observed"
     return (
-        f"if vision runs twice in a forward (it {seen}), {_MIGHT[run.strategy]} with reentrant "
+        f"if vision runs twice in a forward (not {seen}), {_MIGHT[run.strategy]}: reentrant "
         "checkpointing"
     )

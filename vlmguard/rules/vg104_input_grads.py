@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from vlmguard.core.advice import SetVariant
 from vlmguard.core.facts import Run
-from vlmguard.core.findings import Choose, Finding
+from vlmguard.core.findings import Choose, Finding, tail
 from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG104"
@@ -59,13 +59,13 @@ def _dropped(run: Run) -> Finding | None:
     if not run.dropped:
         return None
     many = len(run.dropped)
-    tensors = f"{many} trainable parameter tensors get" if many > 1 else "a trainable tensor gets"
+    such = f"such as {tail(run.dropped[0])}" if many > 1 else tail(run.dropped[0])
+    tensors = f"{many} tensors" if many > 1 else "a tensor"
     return Finding(
         CODE,
         "error",
-        f"{tensors} no gradient under reentrant checkpointing, as a small copy of the model shows, "
-        f"such as {run.dropped[0]}",
+        f"{tensors} would never train under reentrant checkpointing, {such}",
         remedies=(Choose(),),
         advice=(SetVariant(False),),
-        evidence="tried on a copy of this model",
+        evidence=f"tried on a copy of this model: no gradient of {run.dropped[0]}",
     )

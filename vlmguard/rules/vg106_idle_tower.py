@@ -50,7 +50,7 @@ from vlmguard.core.advice import (
     Strategy,
 )
 from vlmguard.core.facts import PARTITIONED, ZERO, Run
-from vlmguard.core.findings import Choose, Finding, Level, Wish
+from vlmguard.core.findings import Choose, Finding, Level, Wish, cut, listed, tail
 from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG106"
@@ -77,18 +77,14 @@ def _ddp(run: Run) -> Finding | None:
         return _cut_off(run)
     if run.never_used and run.known("never_used"):
         why = (
-            f"DDP would fail at step 2: no row uses {len(run.never_used)} of the trainable "
-            f"tensors, such as {run.never_used[0]}"
+            f"DDP would fail at step 2: no row uses {len(run.never_used)} trainable tensors, such "
+            f"as {tail(run.never_used[0])}"
         )
         return _finding("error", why, (Choose(),), (FindUnused(),))
     skipped = _skipped(run)
     if not skipped or run.pads or run.may_be_unused == "no":
         return None
-    waits = (
-        "the ranks would hang"
-        if run.world > 1
-        else "DDP would fail (`Expected to have finished reduction`)"
-    )
+    waits = "the ranks would hang" if run.world > 1 else "DDP would fail at its next step"
     if run.may_be_unused == "yes" and run.known("may_be_unused"):
         return _finding(
             "error",
@@ -107,7 +103,7 @@ def _ddp(run: Run) -> Finding | None:
 def _medium(run: Run) -> str:
     """What the towers take."""
     kinds = {tower.kind for tower in run.image_towers} & {"vision", "audio"}
-    return {"audio": "a sound", "audio vision": "an image or a sound"}.get(
+    return {"audio": "a sound", "audio vision": "an image or sound"}.get(
         " ".join(sorted(kinds)), "an image"
     )
 
@@ -134,63 +130,71 @@ def _cut_off(run: Run) -> Finding:
 
 def _skipped(run: Run) -> str:
     """What trains and has no gradient where a batch holds text alone; "" for nothing."""
-    skipped = " and ".join(tower.kind for tower in run.trained_towers)
-    if run.text_skips and run.known("text_skips"):
-        skipped = f"{skipped} and " if skipped else ""
-        skipped += f"{len(run.text_skips)} parameter tensors such as {run.text_skips[0]}"
-    return skipped
+    towers = [tower.kind for tower in run.trained_towers]
+    if not (run.text_skips and run.known("text_skips")):
+        return listed(towers)
+    many = len(run.text_skips)
+    if towers:
+        return listed([*towers, f"{many} other tensor{'s' if many > 1 else ''}"], 3)
+    return f"{many} tensors such as {tail(run.text_skips[0])}" if many > 1 else run.text_skips[0]
 
 
 def _collectives(run: Run) -> Finding | None:
     partitioned = run.strategy in PARTITIONED
+    frozen = partitioned and not run.trained_towers
     if not partitioned and (run.strategy not in ZERO or run.phase != "train"):
         return None
-    gathered = " and ".join(tower.kind for tower in run.image_towers)
+    gathered = listed([tower.kind for tower in run.image_towers])
     names = gathered if partitioned else _skipped(run)
     if run.media_apart and run.known("media_apart"):
-        return _media_apart(run, names)
+        return _media_apart(run)
     if not names or run.may_be_unused == "no":
         return None
-    gathers = " (frozen weights are gathered too)" if partitioned and not run.trained_towers else ""
     hang = f"under {run.strategy} ranks would hang"
     certain = run.may_be_unused == "yes" and run.known("may_be_unused") and not run.may_be_alike
-    cannot = (
-        ""
-        if run.can_pad
-        else f"; no blank input can be made here ({run.cannot_pad or 'unknown model'})"
-    )
+    skips = f"text gathers no frozen {names}" if frozen else f"text does not use {names}"
+    some = f"{hang} where only some have {_medium(run)}"
+    might = f"{hang} if only some of them have {_medium(run)}{' (frozen or not)' * frozen}"
     return _finding(
         "error" if certain else "note",
-        f"{hang} where only some have {_medium(run)}: text does not use {names}{gathers}{cannot}"
+        (some if certain else might) + _no_blank(run)
+        if not run.can_pad
+        else f"{some}: {skips}"
         if certain
-        else f"{hang} if only some of them have {_medium(run)}{gathers}{cannot}",
+        else might,
         (PadWithBlank(),) if run.can_pad else (),
         (PadWithBlank(), *_other(run)),
+        "" if run.can_pad else run.cannot_pad,
     )
 
 
-def _media_apart(run: Run, names: str) -> Finding:
-    cannot = f"; no blank input can be made here ({run.cannot_pad})" if run.cannot_pad else ""
+def _no_blank(run: Run, most: int = 28) -> str:
+    return f"; no blank input: {cut(run.cannot_pad or 'unknown model', most)}"
+
+
+def _media_apart(run: Run) -> Finding:
+    cannot = _no_blank(run, 30) if run.cannot_pad else ": towers run once a kind"
     return _finding(
         "error",
-        f"under {run.strategy} ranks would hang where some have image and video and others one: "
-        f"each runs {names}{cannot}",
+        f"under {run.strategy} ranks would hang where some have image and video, others "
+        f"one{cannot}",
         (PadWithBlank(),) if run.can_pad else (),
         ("give all batches the same kinds of media",),
+        run.cannot_pad,
     )
 
 
 def alone(run: Run, fault: str, others: list[int | None]) -> Finding:
     """The blank input failed on this rank, and not on those ``others`` (None: which is unknown)."""
-    said = fault.partition("\n")[0][:160]
+    said = fault.partition("\n")[0]
     these = f"rank {others[0]}" if len(others) == 1 else f"{len(others)} other ranks"
     return Finding(
         CODE,
         "error",
-        f"{these} would hang: the blank input failed on this rank, and not there ({said})",
+        f"{these} would hang: the blank input failed on this rank alone ({cut(said, 28)})",
         scope="rank",
         advice=(PadWithBlank(),),
-        evidence="seen in this run",
+        evidence=f"seen in this run: {said[:160]}",
     )
 
 
@@ -206,6 +210,11 @@ def _other(run: Run) -> tuple[SameKind | FreezeTower | Strategy, ...]:
 
 
 def _finding(
-    level: Level, why: str, remedies: tuple[Wish, ...], advice: tuple[Advice | str, ...]
+    level: Level,
+    why: str,
+    remedies: tuple[Wish, ...],
+    advice: tuple[Advice | str, ...],
+    cannot: str = "",
 ) -> Finding:
-    return Finding(CODE, level, why, remedies=remedies, advice=advice, evidence=EVIDENCE)
+    evidence = f"{EVIDENCE}; no blank input: {cannot}" if cannot else EVIDENCE
+    return Finding(CODE, level, why, remedies=remedies, advice=advice, evidence=evidence)

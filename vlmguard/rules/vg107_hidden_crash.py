@@ -48,11 +48,13 @@ def pre_wrap(run: Run) -> Finding | None:
     return Finding(
         CODE,
         "error" if drifts else "note",
-        "find_unused_parameters=False may avoid the crash of reentrant checkpointing, but the "
-        "ranks then hold different weights"
+        "DDP would crash or let the ranks' weights differ: reentrant checkpointing, "
+        "find_unused_parameters=False"
         if drifts
-        else "find_unused_parameters=False avoids the crash of reentrant checkpointing"
-        + ("; if a module ran twice the ranks would drift apart" if run.world > 1 else ""),
+        else "if a module ran twice the ranks would drift apart: reentrant checkpointing, "
+        "find_unused_parameters=False"
+        if run.world > 1
+        else "find_unused_parameters=False avoids the crash of reentrant checkpointing",
         remedies=(Choose(),),
         advice=(SetVariant(False),),
         evidence="own runs, FlagEmbedding 1.4.2: ranks end with different weights, exit 0",

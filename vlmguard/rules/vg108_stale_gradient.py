@@ -48,7 +48,7 @@ def pre_wrap(run: Run) -> Finding | None:
     return Finding(
         CODE,
         "error" if certain else "note",
-        f"In a step without images {why}" if certain else f"If a step has no image, {why}",
+        f"in a step without images {why}" if certain else f"if a step has no image, {why}",
         remedies=(PadWithBlank(),) if run.can_pad else (),
         advice=(PadWithBlank(), Strategy("zero2")),
         evidence="own runs, deepspeed 0.15.3 - 0.19.8: the update is applied twice",

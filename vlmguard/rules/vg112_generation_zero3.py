@@ -52,8 +52,8 @@ def pre_wrap(run: Run) -> Finding | None:
     return Finding(
         CODE,
         "error",
-        "a trainer that generates leaves the vision tower untrained under ZeRO-3 with reentrant "
-        "checkpointing, without an error",
+        "vision would silently not train: reentrant checkpointing under ZeRO-3 in a trainer that "
+        "generates",
         remedies=(Choose(),),
         advice=(SetVariant(False), Strategy("zero2")),
         evidence="own runs, ms-swift 4.6.0, GRPO: the tower's update is exactly 0",

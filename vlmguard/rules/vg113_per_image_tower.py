@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from vlmguard.core.advice import SameImages, Strategy
 from vlmguard.core.facts import PARTITIONED, Run
-from vlmguard.core.findings import Finding
+from vlmguard.core.findings import Finding, tail
 from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG113"
@@ -54,8 +54,8 @@ def pre_wrap(run: Run) -> Finding | None:
     return Finding(
         CODE,
         "note",
-        f"{run.per_image[0]} runs once per image: under {run.strategy} ranks whose batches hold "
-        "different numbers of images wait for each other for ever",
+        f"under {run.strategy} ranks with different numbers of images hang: "
+        f"{tail(run.per_image[0], 28)} runs once per image",
         advice=(SameImages(), Strategy("zero2")),
         evidence="observed on a tiny copy of the model",
     )
@@ -67,12 +67,12 @@ def parted(run: Run, path: str, calls: int, more: bool) -> Finding:
     calls: of this rank, as far as it has come. more: whether another one makes more, else fewer.
     """
     times = "once" if calls == 1 else f"{calls} times"
-    other = "again" if more else "less often"
+    other = "more often" if more else "less often"
     return Finding(
         CODE,
         "error",
-        f"{path} runs once per image: this rank runs it {times} in this forward, another one runs "
-        f"it {other}; under {run.strategy} they would wait for each other for ever",
+        f"under {run.strategy} ranks would hang: {tail(path, 26)} runs {times} here, "
+        f"{other} on another one",
         scope="rank",
         advice=(SameImages(), Strategy("zero2")),
         evidence="seen in this run",

@@ -30,7 +30,7 @@ Evidence
 from __future__ import annotations
 
 from vlmguard.core.facts import Run
-from vlmguard.core.findings import Finding
+from vlmguard.core.findings import Finding, tail
 from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG114"
@@ -46,8 +46,7 @@ def pre_wrap(run: Run) -> Finding | None:
     return Finding(
         CODE,
         "note",
-        f"{run.experts} has experts that ZeRO-3 gathers one by one: ranks whose rows choose "
-        "different experts fail or wait for each other, unless its class calls them all",
+        f"if rows choose different experts of {tail(run.experts, 24)}, ZeRO-3 may fail or hang",
         advice="deepspeed.utils.set_z3_leaf_modules(model, [the class that holds the experts])",
         evidence="own runs, deepspeed 0.19.8: `disagreement on list contents`",
     )

@@ -47,8 +47,8 @@ def pre_wrap(run: Run) -> Finding | None:
     return Finding(
         CODE,
         "warning",
-        "the model's loss is a mean and ignores the number of tokens that the trainer passes: "
-        f"gradients become {run.overscaled} times too large",
+        f"gradients become {run.overscaled} times too large: the model's loss ignores the "
+        "trainer's number of tokens",
         remedies=(MeanLoss(),),
         advice=(MeanLoss(),),
         evidence="observed on a tiny copy of the model; own runs, transformers 5.23",

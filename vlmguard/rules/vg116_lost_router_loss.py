@@ -24,8 +24,8 @@ Use instead
 
 Evidence
     Own runs, Qwen3-MoE, Mixtral, gpt-oss and Qwen3.5-MoE in transformers 4.57.6, 5.6, 5.19 and
-    5.23, plain torch: with reentry the loss is the same and the routers' gradients lack all of
-    this part (0.77 to 1.04 of their norm at a coefficient of 1); without it they are equal. In
+    5.23, plain torch. With reentry the loss is the same and the routers' gradients lack all of
+    this part (0.77 to 1.04 of their norm at a coefficient of 1). Without it they are equal. In
     4.51.3 both are right. Two ranks, transformers 5.23, a plain Trainer: updates 100 % off.
 """
 
@@ -51,8 +51,8 @@ def pre_wrap(run: Run) -> Finding | None:
     return Finding(
         CODE,
         "warning",
-        "reentrant checkpointing loses the gradient of the loss that balances the experts: it is "
-        "logged, and trains nothing",
+        "the experts would not be balanced: reentrant checkpointing loses the gradient of their "
+        "balancing loss",
         remedies=(Choose(),),
         advice=(SetVariant(False),),
         evidence="own runs, transformers 4.57 to 5.23: the routers' gradients lack all of it",

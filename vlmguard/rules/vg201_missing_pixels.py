@@ -26,7 +26,7 @@ Evidence
 from __future__ import annotations
 
 from vlmguard.core.facts import Batch, Run
-from vlmguard.core.findings import Finding
+from vlmguard.core.findings import Finding, cut
 from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG201"
@@ -39,13 +39,13 @@ ROWS = True
 @hookimpl
 def pre_step(run: Run, batch: Batch | None) -> Finding | None:
     for number, sample in enumerate(batch.samples if batch else ()):
-        name = sample.called(number)
+        name = cut(sample.called(number), 46)
         if sample.missing:
             why = f"{name} has {', '.join(sample.keys)} but no {', '.join(sample.missing)}"
         elif sample.placeholders and not sample.keys and sample.images != 0:
             why = (
-                f"{name} has {sample.placeholders} image tokens and no pixel_values: the collator "
-                "dropped them, or the file is missing"
+                f"{name} has {sample.placeholders} image tokens and no pixel_values: dropped by "
+                "the collator, or no file"
             )
         else:
             continue

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from vlmguard.core.advice import LongerRows
 from vlmguard.core.facts import Batch, Run
-from vlmguard.core.findings import Finding
+from vlmguard.core.findings import Finding, cut
 from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG202"
@@ -41,13 +41,14 @@ def pre_step(run: Run, batch: Batch | None) -> Finding | None:
         if sample.placeholders is None or sample.expected is None or not sample.keys:
             continue
         if sample.placeholders != sample.expected:
+            name = sample.called(number)
             return Finding(
                 CODE,
                 "error",
-                f"{sample.called(number)} has {sample.placeholders} image tokens, its images need "
+                f"{cut(name, 46)} has {sample.placeholders} image tokens, its images need "
                 f"{sample.expected}: cut at max_length?",
                 scope="rank",
                 advice=(LongerRows(),),
-                evidence="huggingface/trl#5927",
+                evidence=f"huggingface/trl#5927; seen in {name}",
             )
     return None

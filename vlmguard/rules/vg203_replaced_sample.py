@@ -15,7 +15,8 @@ Example
     an image file that does not exist
 
 Use instead
-    Mend the data; ms-swift's `strict` makes it raise instead.
+    Mend the data: `vlmguard rows --images DATA` lists such rows. ms-swift's `strict` makes it raise
+    instead.
 
 Evidence
     ms-swift 3.0 - 4.6.0, dataset/utils.py. Own measurement: 2 gloo ranks on CPU, torch 2.13.0.
@@ -42,8 +43,11 @@ def pre_step(run: Run, batch: Batch | None) -> Finding | None:
     return Finding(
         CODE,
         "warning",
-        f"a row could not be encoded, and another one trains in its place ({causes[0]})",
+        f"a row cannot be encoded, another one trains in its place ({causes[0]})",
         scope="rank",
-        advice="vlmguard rows --images DATA lists such rows; or have the framework stop at them",
+        advice=(
+            "vlmguard rows --images DATA lists such rows",
+            "have the framework stop at them",
+        ),
         evidence="ms-swift LazyLLMDataset, strict=False",
     )

@@ -18,7 +18,8 @@ Example
     step of text alone
 
 Use instead
-    An image in every batch (a blank one is enough), or ZeRO-2.
+    An image in every batch (a blank one is enough), or ZeRO-2. A tower that is not meant to train
+    can be frozen.
 
 Evidence
     deepspeed 0.15.3 - 0.19.8. Own measurement: 2 gloo ranks on CPU, torch 2.13.0.
@@ -28,7 +29,7 @@ from __future__ import annotations
 
 from vlmguard.core.advice import FreezeTower, PadWithBlank, Strategy
 from vlmguard.core.facts import Gradients, Run
-from vlmguard.core.findings import Finding
+from vlmguard.core.findings import Finding, listed
 from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG204"
@@ -46,8 +47,8 @@ def pre_step(run: Run, gradients: Gradients | None) -> Finding | None:
     return Finding(
         CODE,
         "error",
-        f"this step did not use {' and '.join(stale)}, which an earlier step trained: DeepSpeed "
-        "would apply the gradient of the earlier step again",
+        "DeepSpeed would apply an earlier step's gradient again: this step did not use "
+        f"{listed(stale)}",
         scope="rank",
         advice=(PadWithBlank(), Strategy("zero2"), FreezeTower(",".join(stale), unmeant=True)),
     )

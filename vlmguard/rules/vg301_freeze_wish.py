@@ -25,7 +25,7 @@ Evidence
 from __future__ import annotations
 
 from vlmguard.core.facts import Run
-from vlmguard.core.findings import Finding, Freeze
+from vlmguard.core.findings import Finding, Freeze, listed, tail
 from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG301"
@@ -37,12 +37,13 @@ DEFAULT = "fix"
 def pre_wrap(run: Run) -> Finding | None:
     if not run.freeze or not run.unfrozen:
         return None
-    flags = f" ({', '.join(run.conflicting_flags)})" if run.conflicting_flags else ""
+    flags = list(run.conflicting_flags)
+    such = f" ({listed(flags, 1)})" if flags else f": {tail(run.unfrozen_example, 32)}"
     return Finding(
         CODE,
         "error",
-        f"freeze = {list(run.freeze)}, but {run.unfrozen} of these tensors would train{flags}, "
-        f"such as {run.unfrozen_example}",
+        f"freeze = {list(run.freeze)}, but {run.unfrozen} of these tensors would train{such}",
         remedies=(Freeze(run.freeze),),
         advice="to train them: freeze = none (--vlmguard-freeze none)",
+        evidence=f"would train: {run.unfrozen_example}",
     )

@@ -2,15 +2,15 @@
 
 What it does
     Watches each tower that an optimizer moves, from one step to the next, until two steps have
-    trained it: whether it ran with gradients switched on, whether its output needed a gradient and
-    got one, and whether any of its parameters got one. It stops the run only if the tower ran with
-    gradients switched on and none of its parameters got a gradient, in two steps if all modules
-    inside the tower ran without gradients, else in eight steps in a row: a forward may drop
-    features at random. In eight steps in a row a tower that runs under torch.no_grad, or whose
-    output the loss does not use, is a warning. A model that has no tower for images, video or audio
-    is only warned about. Single parameters that two steps miss are a note. If the run would end by
-    itself (DDP that does not look for unused parameters, Gemini), one step that trained something
-    else is enough to say why.
+    trained it. It looks whether the tower ran with gradients switched on, whether its output needed
+    a gradient and got one, and whether any of its parameters got one. It stops the run only if the
+    tower ran with gradients switched on and none of its parameters got a gradient. Two such steps
+    are enough if all modules inside the tower ran without gradients. Else it takes eight steps in a
+    row, since a forward may drop features at random. In eight steps in a row a tower that runs
+    under torch.no_grad, or whose output the loss does not use, is a warning. A model that has no
+    tower for images, video or audio is only warned about. Single parameters that two steps miss are
+    a note. If the run would end by itself (DDP that does not look for unused parameters, Gemini),
+    one step that trained something else is enough to say why.
 
 Why it is bad
     A tower that is meant to train and never moves is found after days, in the evaluation.
@@ -39,7 +39,7 @@ from __future__ import annotations
 
 from vlmguard.core.advice import Advice, FreezeTower, SetVariant
 from vlmguard.core.facts import Gradients, Run, Tower
-from vlmguard.core.findings import Finding, Level
+from vlmguard.core.findings import Finding, Level, tail
 from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG302"
@@ -51,10 +51,10 @@ _WHY = {
     "no_grad": "it ran with gradients switched off",
     "dropped": "no gradient came to its output",
 }
-_DDP = "DDP would fail at its next step"
+_DDP = "DDP would fail"
 _WIRING = {
     "cut": "look for no_grad, .detach() or .data in its forward",
-    "no_grad": "call it outside of torch.no_grad",
+    "no_grad": "call it outside torch.no_grad",
     "dropped": "look behind it for .detach(), or for a loss that does not use its output",
 }
 
@@ -82,7 +82,7 @@ def _finding(run: Run, kind: str, gradients: Gradients) -> Finding | None:
         CODE,
         _level(wiring, gradients.tried or ends, towers),
         f"{kind} does not train: {_WHY[wiring]} in {_told(gradients)} ({number} tensors)"
-        f"{_end(run) if ends and wiring != 'dropped' else ''}",
+        f"{_end(run, gradients) if ends and wiring != 'dropped' else ''}",
         scope="rank",
         advice=_advice(run, kind, wiring),
         evidence=f"seen in this run: no gradient of {names[0]}",
@@ -102,9 +102,10 @@ def _told(gradients: Gradients) -> str:
     return f"{gradients.steps} steps" if gradients.steps > 1 else "this step"
 
 
-def _end(run: Run) -> str:
-    gemini = run.strategy == "gemini"
-    return f"; {'Gemini would crash or train it wrongly' if gemini else _DDP}"
+def _end(run: Run, gradients: Gradients) -> str:
+    if run.strategy == "gemini":
+        return "; Gemini would crash or train wrongly"
+    return f"; {_DDP}" if gradients.tried else f"; {_DDP} next"
 
 
 def _some(kind: str, names: list[str], number: int) -> Finding | None:
@@ -112,7 +113,7 @@ def _some(kind: str, names: list[str], number: int) -> Finding | None:
         return None
     why = (
         f"no gradient reached {len(names)} of the {number} trainable parameter tensors of {kind} "
-        f"in two steps that trained the others, such as {names[0]}"
+        f"in two steps that trained the others, such as {tail(names[0])}"
     )
     return Finding(CODE, "note", why, scope="rank")
 

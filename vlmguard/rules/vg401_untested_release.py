@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from vlmguard.compat import choice as compat
 from vlmguard.core.facts import Run
-from vlmguard.core.findings import Finding
+from vlmguard.core.findings import Finding, cut
 from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG401"
@@ -46,7 +46,10 @@ def pre_wrap(run: Run) -> Finding | None:
         CODE,
         "warning" if hangs else "note",
         f"not measured: {named}"
-        + (f"; vlmguard uses the nearest results: {choice.evidence}" if choice.evidence else ""),
-        advice="vlmguard compat shows what works here; VLMGUARD_RULES=VG401=error stops such runs",
+        + (f"; vlmguard uses: {cut(choice.evidence, 44)}" if choice.evidence else ""),
+        advice=(
+            "vlmguard compat shows what works here",
+            "VLMGUARD_RULES=VG401=error stops such runs",
+        ),
         evidence=choice.evidence,
     )

@@ -23,7 +23,7 @@ Evidence
 from __future__ import annotations
 
 from vlmguard.core.facts import Run
-from vlmguard.core.findings import Finding
+from vlmguard.core.findings import Finding, listed
 from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG402"
@@ -36,14 +36,15 @@ def pre_wrap(run: Run) -> Finding | None:
     release = f"{run.framework} {run.releases.get(run.framework, '')}".strip()
     told = []
     if run.missing_seams:
-        told.append(f"vlmguard cannot wrap {', '.join(run.missing_seams)} in {release}")
+        place = "" if run.lost_seams else f" in {release}"
+        told.append(f"vlmguard cannot wrap {listed(run.missing_seams, 1)}{place}")
     if run.lost_seams:
-        told.append(f"something replaced {', '.join(run.lost_seams)} after vlmguard wrapped it")
+        told.append(f"something replaced {listed(run.lost_seams, 1)}")
     if not told:
         return None
     return Finding(
         CODE,
         "warning",
-        f"{'; '.join(told)}: the checks there are off",
-        advice="update vlmguard; vlmguard doctor -v lists what it wraps",
+        f"checks are off: {'; '.join(told)}",
+        advice="update vlmguard; vlmguard doctor -v lists all",
     )

@@ -44,8 +44,8 @@ def pre_wrap(run: Run) -> Finding | None:
     return Finding(
         CODE,
         "warning",
-        f"the DeepSpeed config has no gradient_clipping: since {default.since} that clips at "
-        f"{default.value}, whatever --max_grad_norm says",
+        f"DeepSpeed since {default.since} clips at {default.value} where its config has no "
+        "gradient_clipping",
         advice='write "gradient_clipping": "auto" (takes --max_grad_norm) or 0.0 (clips nothing)',
         evidence=f"deepspeed {default.since}, runtime/constants.py; before: {default.before}",
     )

@@ -53,7 +53,7 @@ def pre_wrap(run: Run) -> Finding | None:
         CODE,
         "warning",
         f'the first step {ends} the run with "zip() argument 2 is longer": DeepSpeed drops an '
-        "empty group of parameters (LoRA has none without weight decay), and torch counts them",
+        "empty group of parameters",
         advice=f"pip install 'transformers>={ASKS}', or 'torch<{COUNTS}'",
         evidence="own runs on transformers 4.51.3 and 4.57.6, torch 2.13",
     )

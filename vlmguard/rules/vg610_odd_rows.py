@@ -24,7 +24,8 @@ Example
 
 Use instead
     A larger max_length; a template that marks the assistant's turn; labels of -100 on
-    placeholders and pads.
+    placeholders and pads; add_special_tokens=False where the chat template writes the first token.
+    Labels are like input_ids, with -100 where nothing is learned: the model shifts them.
 
 Evidence
     The threads above, as read. Own tests of each kind of row: tests/ledger.

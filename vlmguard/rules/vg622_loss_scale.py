@@ -25,10 +25,10 @@ Use instead
     that do not take it.
 
 Evidence
-    Own measurement: 2 gloo ranks on CPU, a plain Trainer reads 1.00000, with and without
-    accumulation; one that ignores num_items_in_batch 4.00000; one whose accelerator is made
-    with gradient_accumulation_steps=2 (as LLaVA-NeXT's Trainer makes its own), or whose own
-    training_step calls accelerator.backward under DeepSpeed, 0.5: they divide twice.
+    Own measurement: 2 gloo ranks on CPU. A plain Trainer reads 1.00000, with and without
+    accumulation, and one that ignores num_items_in_batch 4.00000. Two divide twice and read 0.5:
+    one whose accelerator is made with gradient_accumulation_steps=2 (as LLaVA-NeXT's Trainer makes
+    its own), and one whose own training_step calls accelerator.backward under DeepSpeed.
     With label_smoothing_factor an update in ms-swift 4.6.0 was 8.0 times one batch of the same
     rows (2 ranks, 4 micro-batches). huggingface/transformers#34191, #37197, #37766 as read.
     docs/ledger_tried.md, tests/ledger.

@@ -23,7 +23,9 @@ Example
     swift sft with a trainable tower under ZeRO-3, LLaVA-1.5, rows with and without images
 
 Use instead
-    The other checkpointing variant (`vlmguard compat`), or a blank image in rows without one:
+    The wrapped model, not the one inside, and no no_sync() in the last micro-batch. The other
+    checkpointing variant if a gradient counts twice (`vlmguard compat`: usually a module runs twice
+    under checkpointing). Gradients cleared in each step, or a blank image in rows without one:
     rules VG101 to VG108 name the known causes. If none of them applies, run it under plain DDP: if
     it is right there, the cause lies in the strategy.
 

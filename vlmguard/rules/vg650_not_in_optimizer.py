@@ -18,7 +18,8 @@ Example
     AdamW(model.parameters()) before get_peft_model(model) or fully_shard(model)
 
 Use instead
-    The optimizer is made last, of the parameters of the model that trains.
+    Make the optimizer last, of the parameters of the model that trains: after adapters are put in,
+    and after the model is wrapped or sharded. Tensors that are not meant to train can be frozen.
 
 Evidence
     The threads above, as read. Own tests: tests/ledger.

@@ -19,8 +19,9 @@ Example
     modules_to_save with the head of a model whose embeddings are tied
 
 Use instead
-    Freeze before the optimizer is made; tie again after loading (model.tie_weights()), or say
-    tie_word_embeddings=False and train both.
+    Freeze before the optimizer is made. An optimizer that still holds frozen tensors moves them by
+    momentum or weight decay: set their gradients to None, or make the optimizer anew. Tie again
+    after loading (model.tie_weights()), or say tie_word_embeddings=False and train both.
 
 Evidence
     The threads above, as read. Own tests: tests/ledger.

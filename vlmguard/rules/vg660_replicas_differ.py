@@ -18,7 +18,9 @@ Example
     outputs = self.model(**inputs) in a training_step of one's own, under DDP
 
 Use instead
-    The model that the step is given: outputs = model(**inputs).
+    The model that the step is given: outputs = model(**inputs). Tensors are frozen or unfrozen, and
+    weights are loaded, before the model is wrapped. The last micro-batch of a step does not run
+    under no_sync().
 
 Evidence
     Own measurement, 2 gloo ranks on CPU: MiniCPM-V's CPMTrainer; DPO with Liger's loss in TRL

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from vlmguard.core import settings
+from vlmguard.core.advice import Spell, alternatives
 from vlmguard.core.findings import Finding
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime import stderr
@@ -23,7 +24,10 @@ from vlmguard.runtime.ranks import rank, worker
 
 __all__ = ["rank", "worker"]
 
+WIDTH = 100
+"""Columns of a terminal, of which a finding takes two lines at most."""
 _UNJUDGED = "VG904"
+_INDENT, _TO_DO = "    ", ". To do: "
 
 
 def who() -> str:
@@ -124,15 +128,50 @@ def say(
 def text(
     finding: Finding, outcome: str = "", change: str = "", state: RunState | None = None
 ) -> str:
-    """One finding as one or two lines."""
+    """One finding as one or two lines. What has no room in them stands on the rule's page."""
     mark = f" [{who()}]" if finding.scope == "rank" else ""
     head = f"{finding.code} {outcome or finding.level}{mark}: "
-    body = f"{change}: {finding.why}" if change else finding.why
-    done = outcome in ("fixed", "set")
-    keep = f" (to keep your setting: {finding.code}=off)" if done else ""
-    advice = finding.advise(state.spell if state else None)
-    more = f"\n    {advice}" if advice and not done else ""
-    return f"{head}{body}{keep}{more}"
+    if outcome in ("fixed", "set"):
+        return _done(head, finding, change)
+    told = f"{head}{change}: {finding.why}" if change else f"{head}{finding.why}"
+    spell = state.spell if state else None
+    if change and len(stderr.PREFIX + told) > WIDTH:  # taken back: the rest was said before
+        told = f"{head}{change}"
+    return _advised(told, finding, spell)
+
+
+def fits(finding: Finding, outcome: str = "warned") -> bool:
+    """Whether it takes two lines at most."""
+    told = f"{stderr.PREFIX}{text(finding, outcome)}".splitlines()
+    return sum(-(-len(line) // WIDTH) for line in told) <= 2
+
+
+def _done(head: str, finding: Finding, change: str) -> str:
+    """A change, all of it if there is room, and what it prevents."""
+    why = f": {finding.why}"
+    keep = f" (to keep yours: {finding.code}=off)"
+    room = 2 * WIDTH - len(f"{stderr.PREFIX}{head}{why}{keep}")
+    if len(change) > room and "; " in change:
+        first, *more = change.split("; ")
+        change = f"{first} and {len(more)} more"
+    return f"{head}{change}{why}" + (keep if len(change) <= room else "")
+
+
+def _advised(told: str, finding: Finding, spell: Spell | None) -> str:
+    """``told``, and as many alternatives of the advice as fit, at least one."""
+    every = alternatives(finding.advice, spell)
+    if not every:
+        return told
+    one = alternatives(finding.advice, spell, flags_alone=True)[0]
+    rest = f"; others: vlmguard rule {finding.code}"
+    shorter = ["; or ".join(every[:number]) + rest for number in range(len(every) - 1, 0, -1)]
+    for advice in ("; or ".join(every), *shorter, every[0], one):
+        if len(stderr.PREFIX + told) <= WIDTH and len(advice) <= WIDTH - len(_INDENT):
+            return f"{told}\n{_INDENT}{advice}"
+        flowing = f"{told}{_TO_DO}{advice}"
+        if len(stderr.PREFIX + flowing) <= 2 * WIDTH and "\n" not in told:
+            return flowing
+    return f"{told}\n{_INDENT}{every[0]}"
 
 
 def summary(rules: int, state: RunState) -> str:

@@ -42,8 +42,9 @@ Evidence
 
 from __future__ import annotations
 
+from vlmguard.core.advice import PadWithBlank
 from vlmguard.core.facts import Batch, Run
-from vlmguard.core.findings import DummyImage, Finding
+from vlmguard.core.findings import DummyImage, Finding, cut, listed
 from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG205"
@@ -57,32 +58,32 @@ def pre_step(run: Run, batch: Batch | None) -> Finding | None:
     if batch is None or batch.kinds != ("text",):
         return None
     why_not = getattr(batch, "why_not", "")
-    lacks = ", ".join(getattr(batch, "lacks", ())) or "pixel_values"
+    lacks = next(iter(getattr(batch, "lacks", ())), "pixel_values")
     trains = run.may_be_unused != "no"
     towers = [tower.kind for tower in run.trained_towers] or ["vision"]
-    train = f"{' and '.join(towers)} train{'s' if len(towers) == 1 else ''}"
     used = getattr(batch, "used", False)
     if not getattr(batch, "known", True):
         return _unknown(run, why_not) if trains and run.world > 1 else None
-    hang = "ranks with media and ranks without would hang"
+    hang = "ranks with and without media would hang"
     if run.strategy == "gemini" and trains and not used:
-        what = f"Gemini would crash, hang or train it wrongly: {train}"
+        what = f"Gemini would crash, hang or train {listed(towers)} wrongly"
     elif run.strategy in ("gemini", "lowlevelzero") and trains and run.world > 1:
-        what = f"{hang}: {train}"
+        what = f"{hang}: {listed(towers)} train{'s' if len(towers) == 1 else ''}"
     elif run.strategy == "gemini" and run.world > 1 and getattr(batch, "reorders", False):
-        what = f"{hang}: they gather Gemini's chunks in another order"
+        what = f"{hang}: they gather chunks in another order"
     else:
         return None
     return Finding(
         CODE,
         "error" if run.strategy == "gemini" and trains and not used else "warning",
-        f"{what}, and this batch has no {lacks}"
-        + (f"; no dummy image: {why_not}" if why_not else ""),
+        f"{what}; no {lacks}, no dummy image ({cut(why_not, 20)})"
+        if why_not
+        else f"{what}; no {lacks}",
         scope="rank",
         remedies=() if why_not else (DummyImage(),),
-        advice="guard_booster(booster, processor=…); or give every row an image (vlmguard rows "
-        "DATA --blank OUT)",
-        evidence="hpcaitech/ColossalAI#6102; own runs, colossalai 0.5.0",
+        advice=("guard_booster(booster, processor=…)", PadWithBlank()),
+        evidence="hpcaitech/ColossalAI#6102; own runs, colossalai 0.5.0"
+        + (f"; no dummy image: {why_not}" if why_not else ""),
     )
 
 
@@ -93,10 +94,10 @@ def _unknown(run: Run, why_not: str) -> Finding | None:
     return Finding(
         CODE,
         "note",
-        "nothing in this batch is known as an image, and the model is not known: where it runs its "
-        f"towers on some ranks alone, they hang ({why_not})",
+        "ranks hang if only some run the towers; model and images of this batch are not known "
+        f"({cut(why_not, 34)})",
         scope="rank",
-        advice="put an image in every batch; or freeze towers that are not meant to train",
+        advice=("put an image in every batch", "freeze towers that are not meant to train"),
         evidence="own runs, colossalai 0.5.0",
     )
 
@@ -106,16 +107,15 @@ def ranks_differ(mine: int, other: int, reentrant: bool = False) -> Finding:
     out. ``reentrant``: for their checkpointing alone."""
     why = "no blank can be made"
     if reentrant:
-        why = "a tower checkpointed with reentry cannot run twice in a forward"
-    unless = "checkpoint with use_reentrant=False, or " if reentrant else ""
+        why = "a reentrant tower cannot run twice"
+    unless = ("checkpoint with use_reentrant=False",) if reentrant else ()
     return Finding(
         CODE,
         "error",
-        f"this rank's batch runs the towers {_said(mine)}, another rank's {_said(other)}, in the "
-        "same forward: they would gather Gemini's chunks at different places and wait for each "
-        f"other for ever; {why} here",
+        f"ranks would hang: this one runs the towers {_said(mine)} in a forward, another one "
+        f"{_said(other)}; {why}",
         scope="rank",
-        advice=f"{unless}give all ranks batches of one kind, or put an image in every batch",
+        advice=(*unless, "give all ranks batches of one kind", "put an image in every batch"),
         evidence="own runs, colossalai 0.5.0",
     )
 

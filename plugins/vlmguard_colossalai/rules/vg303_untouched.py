@@ -29,7 +29,7 @@ Evidence
 from __future__ import annotations
 
 from vlmguard.core.facts import Gradients, Run
-from vlmguard.core.findings import Finding
+from vlmguard.core.findings import Finding, tail
 from vlmguard.core.hookspecs import hookimpl
 from vlmguard_colossalai.facts import Forward
 
@@ -46,13 +46,15 @@ def pre_step(run: Run, gradients: Gradients | None) -> Finding | None:
     names = [name for group in gradients.untouched.values() for name in group]
     if not names:
         return None
-    kinds = ", ".join(gradients.untouched)
     return Finding(
         CODE,
         "error",
         f"Gemini would crash or train wrongly: forward did not use {len(names)} trainable "
-        f"parameters ({kinds}), such as {names[0]}",
+        f"parameters, such as {tail(names[0])}",
         scope="rank",
-        advice="give every row an image; if they are not meant to train, freeze them before boost",
+        advice=(
+            "give every row an image",
+            "if they are not meant to train, freeze them before boost",
+        ),
         evidence="own runs, colossalai 0.5.0",
     )

@@ -25,7 +25,7 @@ Evidence
 from __future__ import annotations
 
 from vlmguard.core.facts import Run
-from vlmguard.core.findings import Finding, Freeze
+from vlmguard.core.findings import Finding, Freeze, tail
 from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG304"
@@ -41,8 +41,8 @@ def pre_wrap(run: Run) -> Finding | None:
     return Finding(
         CODE,
         "error",
-        f"Gemini would crash or train wrongly: forward never uses {len(unused)} trainable "
-        f"parameters, such as {unused[0]}",
+        f"Gemini would crash or train wrongly: forward never uses {len(unused)} trainable tensors "
+        f"({tail(unused[0], 30)})",
         remedies=(Freeze(unused),),
         advice="if they are not meant to train, freeze them before boost",
         evidence="huggingface/trl#1936; own runs, colossalai 0.5.0",

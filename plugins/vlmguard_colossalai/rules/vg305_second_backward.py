@@ -45,10 +45,11 @@ def pre_step(run: Run, gradients: Gradients | None) -> Finding | None:
     return Finding(
         CODE,
         "error",
-        "backward has run and no step since: Gemini holds gradients in the place of weights, and "
-        "this forward would compute with them",
+        "backward has run and no step since: this forward would use gradients as weights",
         scope="rank",
-        advice="GeminiPlugin(enable_gradient_accumulation=True), or optimizer.step() after every "
-        "backward",
+        advice=(
+            "GeminiPlugin(enable_gradient_accumulation=True)",
+            "optimizer.step() after every backward",
+        ),
         evidence="own runs, colossalai 0.5.0",
     )

@@ -72,9 +72,7 @@ def install(read: Reading, transaction: Transaction) -> None:
             f"the blank input could not be tried on a small copy of the model ({why}): it is made "
             "as the class names its parts, and ranks would wait for a part that it left out"
         )
-    transaction.did(
-        lambda: None, "a forward that lacks media runs the towers on a blank input", "blank"
-    )
+    transaction.did(lambda: None, "a forward without media gets a blank input", "blank")
 
 
 def _gather_experts_whole(models: list[Any], state: RunState, transaction: Transaction) -> None:

@@ -223,7 +223,7 @@ def confirmed(state: RunState) -> None:
     ran = padding.ran(state) if state.set else 0
     if ran:
         times = "a forward" if ran == 1 else f"{ran} forwards"
-        how = f"{times} that lacked media ran the towers on a blank input, and the step held"
+        how = f"{times} without media got a blank input, and it held"
         run_report.confirmed(state, how)
 
 
@@ -234,7 +234,7 @@ def failed(state: RunState | None, error: BaseException) -> None:
     if state is None or not ran or not _between_ranks(error):
         return
     times = "a forward" if ran == 1 else f"{ran} forwards"
-    how = f"a blank input had run in {times} of this rank, and then the ranks failed together"
+    how = f"a blank input had run in {times} here, and then the ranks failed together"
     run_report.taken_back(state, how, error)
 
 

@@ -102,7 +102,7 @@ def test_rows_cut_at_their_limit():
     assert cut.returncode == 0, cut.output[-3000:]
     assert "has 0 image tokens, its images need 4" in cut.output
     assert advice(cut, "VG202") == [
-        "raise max_length, or lower the pixel budget (--max_length, MAX_PIXELS)"
+        "raise max_length, or lower the pixel budget (raise --max_length, or lower MAX_PIXELS)"
     ]
     whole = swift.run(["sft"], "qwen2_vl", "image", [*flags, "512"], guard=True, env="swift32",
                       extra=SPEAKS)  # fmt: skip

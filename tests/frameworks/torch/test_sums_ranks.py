@@ -36,7 +36,7 @@ WRONG = {
     "ddp/summed": ("VG641", "as if summed over 2 ranks"),
     "ddp/uncleared": ("VG642", "not cleared since step 1"),
     "zero3/stale": ("VG640", "the gradient of an earlier step"),
-    "zero3/twice": ("VG640", "of several gradients that reached the parameter"),
+    "zero3/twice": ("VG640", "of several gradients of a parameter"),
     "fsdp2/twice": ("VG640", "earlier step is added"),
 }
 UNREAD = {"zero2+roundrobin/plain": "round_robin_gradients"}

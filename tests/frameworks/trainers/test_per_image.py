@@ -4,6 +4,8 @@ the order of modules."""
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.frameworks.trainers.cases import FSDP2, NONE
@@ -33,7 +35,7 @@ def test_ranks_that_part_are_stopped(ended, name):
     run = ended[name]
     said = [found for found in run.findings if found["outcome"] == "stopped"]
     assert {found["code"] for found in said} == {"VG113"}, run.output[-3000:]
-    assert "runs once per image" in said[0]["why"]
+    assert re.search(r"ranks would hang: .+ runs .+ here, (more|less) often", said[0]["why"])
 
 
 def test_ranks_alike_go_on(ended):

@@ -85,15 +85,15 @@ def _kind(flow: Flow, factor: float) -> str:
 
 
 SENTENCES = {
-    "own": "gradients are not averaged: each rank's optimizer gets what its own backward made",
+    "own": "gradients are not averaged",
     "ranks": "the ranks' optimizers get different gradients",
     "missing": "rank {rank}'s part of the gradient is missing",
     "twice": "the optimizer gets the gradient twice",
     "rank twice": "rank {rank}'s part of the gradient counts twice",
     "earlier": "the optimizer gets the gradient of an earlier step",
     "earlier too": "the gradient of an earlier step is added to this one's",
-    "first": "only the first of several gradients that reached the parameter counts",
-    "later": "the first of several gradients that reached the parameter is lost",
+    "first": "only the first of several gradients of a parameter counts",
+    "later": "the first of several gradients of a parameter is lost",
     "grown": "the optimizer gets another gradient than the backward made",
     "negated": "gradients of some tensors are negated",
     "scaled": "gradients were scaled tensor by tensor between backward and step",
@@ -104,21 +104,18 @@ SENTENCES = {
 
 
 _STRATEGY = (
-    "the strategy changed it: look at `vlmguard compat` for these releases; if plain DDP is right, "
-    "report it there"
+    "see vlmguard compat for these releases; or try plain DDP, and report it to the strategy's "
+    "authors if that is right"
 )
-_TWICE = (
-    "usually a module that runs twice under gradient checkpointing: use the other variant "
-    "(`use_reentrant`); `vlmguard compat` says which"
-)
-_STALE = "usually no backward of this step replaced it: clear gradients in each step (set_to_none)"
+_TWICE = "set the other use_reentrant (vlmguard compat)"
+_STALE = "clear gradients in each step (set_to_none)"
 ADVICE = {
-    "own": "call the wrapped model, not the one inside; do not run the last micro-batch under "
-    "no_sync()",
-    "ranks": "look for what one rank alone does to its gradients: a hook, clipping by its own norm",
+    "own": "call the wrapped model, not the one inside",
+    "no_sync": "leave no_sync() for the last micro-batch",
+    "ranks": "look for a hook or a clipping of one rank alone",
     "missing": "usually its forward went past the wrapper, or its gradient came too late",
     "twice": _TWICE,
-    "earlier": f"{_STALE}; under ZeRO-3 give rows without an image a blank image",
+    "earlier": f"{_STALE}; or under ZeRO-3 give rows without an image a blank image",
     "earlier too": _STALE,
     "first": _TWICE,
     "later": _TWICE,

@@ -19,7 +19,7 @@ _ONCE = (
     "update DeepSpeed and the trainer"
 )
 SIGN = "look for code that changes the sign of gradients between backward and step"
-_MEAN = "DDP, ZeRO and FSDP average over ranks already: take out your own all_reduce or division"
+_MEAN = "take out your own all_reduce or division over ranks"
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,10 @@ from vlmguard.ledger.stations import named
 
 NAME = "ranks"
 _PAST = (
-    "usually the forward goes past the wrapper (call the wrapped model, not the model inside), a "
-    "tensor was frozen or unfrozen after the model was wrapped, or gradients are kept from being "
-    "averaged (no_sync)"
+    "call the wrapped model; or look for what else goes past the wrapper: tensors frozen or "
+    "unfrozen after the wrapping, no_sync()"
 )
-_ALONE = "usually one rank alone changed or loaded these weights: do it before the model is wrapped"
+_ALONE = "load weights before wrapping the model"
 
 
 def judge(pages: Sequence[Page | None], account: Account, memory: dict[str, Any]) -> Verdict:
@@ -74,7 +73,7 @@ def _entry(
     heard: int, since: int,
 ) -> Entry:  # fmt: skip
     ranks = sorted({rank for each in apart.values() for rank in each})
-    told = ", ".join(map(str, ranks[:8])) + (", …" if len(ranks) > 8 else "")
+    told = ", ".join(map(str, ranks[:4])) + (", …" if len(ranks) > 4 else "")
     if len(ranks) == heard:
         who = f"ranks {told} hold different weights"
     elif len(ranks) == 1:

@@ -23,9 +23,9 @@ _WHY: Mapping[Fate, str] = {
     "dropped": "their modules ran, and nothing uses their output",
 }
 _ADVICE: Mapping[Fate, str] = {
-    "no_grad": "remove no_grad (reentrant checkpointing: use_reentrant=False); or freeze what "
-    "should not train",
-    "cut": "look for detach() or no_grad behind them; or freeze what should not train",
+    "no_grad": "remove no_grad; or with reentrant checkpointing set use_reentrant=False; or freeze "
+    "what should not train",
+    "cut": "look for detach() behind them; or for no_grad there; or freeze what should not train",
 }
 
 
@@ -145,6 +145,6 @@ def _entry(
         return None  # by construction: said once
     level: Literal["note", "warning"] = "note" if fate == "dropped" else "warning"
     why = f"{what} do not train: {_WHY[fate]}"
-    why += ", though they did in an earlier window of such rows" if before else ""
+    why += ", unlike in an earlier window of such rows" if before else ""
     whole = tuple(here) if all(n == total[kind] for kind, n in here.items()) else ()
     return Entry("VG630", level, why, what, since, advice=_ADVICE.get(fate, ""), towers=whole)

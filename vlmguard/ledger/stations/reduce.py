@@ -171,7 +171,8 @@ class _Window:
         why = sentence(word, rank) + (self._how() if word in ("own", "ranks") else "")
         level: Literal["note", "warning"] = "note" if self._meant(word, found) else "warning"
         what = self._which(found)
-        tip = advice(word, self.account.strategy) if level == "warning" else ""
+        cause = "no_sync" if word in ("own", "ranks") and "no_sync" in why else word
+        tip = advice(cause, self.account.strategy) if level == "warning" else ""
         return Entry("VG640", level, why + self._by(found), what, since, size, tip)
 
     def _meant(self, word: str, found: Sequence[Flow]) -> bool:

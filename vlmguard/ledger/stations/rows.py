@@ -108,7 +108,7 @@ def _entries(
     yield from _notes(rows, pages, step)
 
 
-_MASK = "labels of -100 on placeholders and pads; a collator of your own may lack them"
+_MASK = "set labels to -100 on placeholders and pads"
 
 
 def _entry(
@@ -122,8 +122,8 @@ def _begins_twice(rows: Sequence[Row], step: int) -> Iterator[Entry]:
     found = [row for row in rows if row.bos_twice]
     if found:
         level: Literal["warning", "note"] = "warning" if len(found) > MOST * len(rows) else "note"
-        why = "the text begins twice: the begin-of-sequence token stands there two times in a row"
-        advice = "the chat template writes it, then the tokenizer: add_special_tokens=False"
+        why = "the text begins twice: two begin-of-sequence tokens in a row"
+        advice = "tokenize with add_special_tokens=False"
         yield _entry(level, why, found, step, advice)
 
 
@@ -137,7 +137,7 @@ def _no_target(rows: Sequence[Row], memory: dict[str, Any], step: int) -> Iterat
     empty, read = memory["empty"], memory["read"]
     most = any(empty >= few and empty >= share * read for share, few in EMPTY)
     why = f"{memory['empty']} of {memory['read']} rows have no target: nothing is learned from them"
-    advice = "a larger max_length, if truncation cut the answers; else labels or assistant mask"
+    advice = "raise max_length, if truncation cut the answers; or mend labels or assistant mask"
     yield _entry("warning" if most else "note", why, found, step, advice)
 
 
@@ -151,10 +151,10 @@ def _not_own(rows: Sequence[Row], pages: Sequence[Page], step: int) -> Iterator[
     shifted = all(row.shifted > MOST * row.targets for row in found)
     if shifted:
         why = "labels are the next tokens already: right only if the model does not shift them"
-        advice = "labels like input_ids, with -100 where nothing is learned: the model shifts them"
+        advice = "do not shift labels in the collator"
     else:
         why = "most targets are not the row's own tokens at their places"
-        advice = "the collator pads or cuts labels and input_ids in different ways"
+        advice = "pad and cut labels as input_ids in the collator"
     yield _entry("warning" if wrong else "note", why, found, step, advice)
 
 

@@ -188,9 +188,8 @@ def _teaches(words: str, taught: Sequence[Forward]) -> str:
 
 
 _ADVICE = {
-    "same": "labels are not shifted: usually label_smoothing_factor with a class that the Trainer "
-    "does not know as a causal language model, or an own loss on logits that are not shifted",
-    "after": "labels are shifted twice: once by the collator, once more by the model or the loss",
+    "same": "set label_smoothing_factor to 0; or shift the labels in a loss of your own",
+    "after": "shift labels once: in the collator, or in the model or the loss",
 }
 
 
@@ -229,10 +228,7 @@ def _unequal(taught: Sequence[Forward], step: int, by_class: bool) -> list[Entry
     return [Entry("VG621", level, why, since=step, size=ratio - 1, advice=_MEANS)]
 
 
-_MEANS = (
-    "divide the summed loss by the step's target tokens on all ranks (num_items_in_batch in a "
-    "Trainer)"
-)
+_MEANS = "divide the summed loss by the step's target tokens (num_items_in_batch)"
 
 
 def _named(each: Forward) -> str:
@@ -286,10 +282,7 @@ def _scale(
     return [Entry("VG622", level, why, since=first, size=size, advice=_SUM if known else "")]
 
 
-_SUM = (
-    "usually an own loss that takes no notice of num_items_in_batch, or divides by it and by the "
-    "number of micro-batches"
-)
+_SUM = "divide once, by num_items_in_batch"
 
 
 def _factor(total: float, taught: Sequence[Forward], world: int, declared: int) -> tuple[str, str]:

@@ -143,10 +143,7 @@ class _Judged:
         if self.trained:
             advice = "pass them to the optimizer; or freeze what should not train"
         else:
-            advice = (
-                "make the optimizer once the model is final: after adapters are put in, and after "
-                "it is wrapped or sharded"
-            )
+            advice = "make the optimizer once the model is final: with adapters, wrapped or sharded"
         it = "it" if len(missing) == 1 else "them"
         why = f"{what} will never train: no optimizer holds {it}"
         return Entry("VG650", "warning", why, what, self._first("missing"), advice=advice)
@@ -162,7 +159,7 @@ class _Judged:
         if len(still) == len([n for n in self.trained if self.rows[n].due]):
             why = f"no weight moved in the step, though all had gradients ({what}; learning rate {rate})"  # noqa: E501
         advice = (
-            "look for what keeps the optimizer from stepping, or puts the weights back after it"
+            "look for what skips the optimizer's step; or for what puts the weights back after it"
         )
         return Entry("VG651", "warning", why, what, first, advice=advice)
 
@@ -210,8 +207,8 @@ class _Judged:
         what = named.told(self.account, moved, frozen)
         held = any(self.rows[n].group >= 0 for n in moved)
         advice = (
-            "the optimizer still holds them and moves them by momentum or weight decay: set their "
-            "gradients to None when you freeze them, or make the optimizer anew"
+            "set their gradients to None when you freeze them; or make the optimizer anew: it "
+            "still moves them by momentum or weight decay"
             if held
             else "look for what else writes to these weights inside the optimizer's step"
         )
@@ -235,7 +232,7 @@ class _Judged:
                 yield Entry("VG652", "warning", why, what, first, advice=_TIE)
 
 
-_TIE = "call model.tie_weights(); with PEFT's modules_to_save, list both"
+_TIE = "call model.tie_weights(); or list both in PEFT's modules_to_save"
 
 
 def _number(values: Sequence[Any], place: int) -> float | None:
