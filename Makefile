@@ -59,13 +59,13 @@ ledger: dev
 # Minutes, resumable: every class of transformers with a tower, tiny, and what the blank input does in
 # it; then docs/zoo.md is made of the records. A record of other sources is made again.
 zoo: dev
-	@$(ENVS) make swift
+	@$(ENVS) make trl
 	$(DEV)/python -m tools.zoo.campaign
 	$(DEV)/python -m tools.pages
 
 # An hour or two, resumable: cells of these classes in two real ranks, guard off and on.
 zoo-runs: dev
-	@$(ENVS) make swift
+	@$(ENVS) make trl
 	$(DEV)/python -m tools.zoo.runs $(if $(MINUTES),--minutes $(MINUTES))
 	$(DEV)/python -m tools.pages
 

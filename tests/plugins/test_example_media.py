@@ -92,6 +92,61 @@ class Sides(Taking):
         return self.placed(input_ids, torch.ones(2, WIDTH))
 
 
+class Squares(Taking):
+    """As Inkling 2: a square of 2 x 2 patches a token, channels last, and a grid of tokens."""
+
+    def get_image_features(self, pixel_values: Any, image_grid_thw: Any) -> Any:
+        assert pixel_values.shape == (int(image_grid_thw.prod(-1).sum()), 10, 10, 3)
+        return torch.ones(len(pixel_values), WIDTH)
+
+    def forward(
+        self, input_ids, attention_mask, labels, pixel_values=None, image_grid_thw=None
+    ) -> Any:
+        return self.placed(input_ids, self.get_image_features(pixel_values, image_grid_thw))
+
+
+class Tiles(Taking):
+    """As Granite Docling: a mask of tiles, by which the pixels are picked."""
+
+    def forward(
+        self, input_ids, attention_mask, labels, pixel_values=None, pixel_attention_mask=None
+    ) -> Any:
+        picked = pixel_values[pixel_attention_mask]
+        assert picked.shape[1:] == (3, 20, 20)
+        return self.placed(input_ids, torch.ones(2 * len(picked), WIDTH))
+
+
+class Crops(Taking):
+    """As Molmo 2: flat patches of crops, which patches a token pools, and how many tokens."""
+
+    def pooled(self, pixels: Any, pooling: Any, tokens: Any) -> Any:
+        assert pixels.shape[1:] == (5 * 5, 3 * 5**2)
+        assert pooling.unique().numel() == pooling.numel()
+        picked = pixels.flatten(0, 1)[pooling]
+        assert picked.shape[:2] == (int(tokens), 4)
+        return torch.ones(len(picked), WIDTH)
+
+    def get_image_features(
+        self, pixel_values: Any, image_token_pooling: Any, image_grids: Any
+    ) -> Any:
+        low, high = image_grids[:, :2].prod(-1), image_grids[:, 2:].prod(-1)
+        return self.pooled(pixel_values, image_token_pooling, (low + high).sum())
+
+    def get_video_features(
+        self, pixel_values_videos: Any, video_token_pooling: Any, video_grids: Any
+    ) -> Any:
+        return self.pooled(pixel_values_videos, video_token_pooling, video_grids.prod(-1).sum())
+
+    def forward(
+        self, input_ids, attention_mask, labels, pixel_values=None, image_token_pooling=None,
+        image_grids=None, pixel_values_videos=None, video_token_pooling=None, video_grids=None,
+    ) -> Any:  # fmt: skip
+        image = pixel_values, image_token_pooling, image_grids
+        video = pixel_values_videos, video_token_pooling, video_grids
+        found = self.get_video_features(*video) if image[0] is None else None
+        return self.placed(input_ids, self.get_image_features(*image) if found is None else found)
+
+
 def vision(**fields: Any) -> Config:
     return Config(model_type="some_vision", patch_size=5, **fields)
 
@@ -104,6 +159,9 @@ def vision(**fields: Any) -> Config:
         (Patches(vision_config=vision(temporal_patch_size=2)), ["image", "images"]),
         (Grids(vision_config=vision()), ["image", "images"]),
         (Flat(patch_size=5), ["image", "images"]),
+        (Squares(vision_config=vision(spatial_merge_size=2)), ["image", "images"]),
+        (Tiles(vision_config=vision(image_size=20)), ["image", "images"]),
+        (Crops(vision_config=vision(image_size=25)), ["image", "images", "video"]),
         (Sides(vision_config=Config(model_args={"img_size": [448, 448]})), ["image"]),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Taking) else "",

@@ -721,6 +721,45 @@ def test_stacks_whose_layers_are_named_in_pairs_are_not_cut():
     assert (layers, tiny.layer_map, tiny.target_layers) == ((27, 40), pairs, [12, 15])
 
 
+def test_an_adapters_layers_are_those_of_the_tower():
+    """Molmo 2 names them in the adapter's config."""
+    vision = Config(hidden_size=1152, num_hidden_layers=25)
+    text = Config(hidden_size=2560, num_hidden_layers=40)
+    adapter = Config(hidden_size=1152, vision_feature_layer=[24, 18])
+    full = Config(vision_config=vision, text_config=text, adapter_config=adapter)
+    found = shrink.shrink(full)
+    stack = next(stack for stack in found.stacks if stack.total == 25)
+    assert [stack.kept[at] for at in found.config.adapter_config.vision_feature_layer] == [24, 18]
+    assert full.adapter_config.vision_feature_layer == [24, 18]
+
+
+@pytest.mark.parametrize(("positions", "left"), [(27**2, shrink.SIDE**2), (2304, 2304)])
+def test_a_position_for_each_patch(positions, left):
+    """Molmo 2; a table that is interpolated stays as it is."""
+    vision = Config(image_size=[378, 378], patch_size=14, num_position_embeddings=positions)
+    tiny = shrink.shrink(Config(vision_config=vision)).config.vision_config
+    assert (tiny.image_size, tiny.num_position_embeddings) == ([56, 56], left)
+
+
+def test_the_part_of_a_head_that_is_turned_follows_the_widths():
+    """Dots 3 tells it twice; where it is told once, it stays."""
+    ropes = {kind: {"rope_theta": 1e4, "partial_rotary_factor": 0.25} for kind in ("a", "b")}
+    twice = Config(head_dim=256, qk_rope_head_dim=64, rope_parameters=ropes)
+    once = Config(head_dim=256, qk_rope_head_dim=128, rope_parameters=ropes)
+    for full, part in ((twice, 1.0), (once, 0.25)):
+        tiny = shrink.shrink(full).config
+        told = [rope["partial_rotary_factor"] for rope in tiny.rope_parameters.values()]
+        assert told == [part, part]
+    assert ropes["a"]["partial_rotary_factor"] == 0.25
+
+
+def test_an_adapter_between_two_widths():
+    """Dots 3."""
+    vision = Config(hidden_size=1536, adapter_in_dim=1536, adapter_out_dim=5120)
+    tiny = shrink.shrink(Config(hidden_size=5120, vision_config=vision)).config.vision_config
+    assert (tiny.adapter_in_dim, tiny.adapter_out_dim) == (shrink.HIDDEN, shrink.HIDDEN)
+
+
 def test_channels_are_joined_to_the_width_they_had():
     """DeepSeek-OCR 2's tower ends in channels of the width of what follows it."""
     vision = Config(hidden_size=768, downsample_channels=[512, 896])

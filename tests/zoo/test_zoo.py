@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from tools.pages import zoo_page
-from tools.zoo import campaign, runs
+from tools.zoo import campaign, configs, runs
 
 
 def record(**changed):
@@ -79,6 +79,19 @@ def test_no_class_is_called_proven_that_misses_a_tensor():
     assert [name for name, told in records.items() if any((told.get("held") or {}).values())] == []
     both = [told for told in records.values() if campaign.ran(told)]
     assert all(told["blanks"] for told in both)
+
+
+def test_ninety_of_113_classes_run_both_rows():
+    records = [told for told in campaign.load().values() if told["answer"] != "no tower"]
+    assert len(records) == 113
+    assert sum(map(campaign.ran, records)) >= 90
+    assert len({told["transformers"] for told in records}) == 1
+
+
+def test_a_reason_is_given_for_no_class_that_ran():
+    out = {name for name, told in campaign.load().items() if not campaign.ran(told)}
+    assert set(zoo_page.UNFOUND) <= out
+    assert out >= configs.NO_TEXT_ROW
 
 
 def test_a_broken_real_run_has_its_reason_on_the_page():

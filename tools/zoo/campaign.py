@@ -21,7 +21,7 @@ from tests.kit import envs, overlays
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = ROOT / "docs" / "data" / "zoo.jsonl"
 FOLDERS, FILES = ("observe", "blank", "layout", "media"), ("worker", "configs", "classes")
-ENVIRONMENT, OVER = "swift", "swift-timm"
+ENVIRONMENT, OVER = "trl", "trl-timm"
 Record = dict[str, Any]
 
 

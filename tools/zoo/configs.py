@@ -125,6 +125,7 @@ OVERRIDES: dict[str, dict[str, Any]] = {
     "JanusForConditionalGeneration": {
         "text_config": {"model_type": "llama", "hidden_size": 2048, "num_attention_heads": 16},
     },
+    "MiniCPMOcrForConditionalGeneration": {"image_token_id": 248056, "video_token_id": 248057},
     "MiniCPMV4_7ForConditionalGeneration": _MINICPM,
     "Qwen2_5OmniForConditionalGeneration": {"thinker_config": _THINKER},
     "MoonshineStreamingForConditionalGeneration": {

@@ -175,6 +175,7 @@ class Shape:
         self._order = [part for part in [*named, *own, *parts, *timms] if part is not None]
         self.patch = self.whole("patch_size", 14)
         self.side = self.whole("image_size", 0) or self.whole("img_size", self.patch * 8)
+        self.across = self.side // self.patch
         self.channels = self.whole("num_channels", 0) or self.whole("in_channels", 3)
         high = getattr(config, "high_res_vision_config", None)
         self.high = getattr(high, "image_size", self.side)
@@ -216,6 +217,15 @@ def _images(shape: Shape, number: int, names: frozenset[str]) -> Iterator[dict[s
         yield {
             key: torch.rand(number * across**2, channels * patch**2),
             "image_grid_hw": torch.tensor([[across, across]] * number),
+        }
+    if "image_token_pooling" in names:
+        pixels, pooling = _crops(shape, 2 * number)
+        across = shape.across // 2
+        yield {
+            key: pixels,
+            "image_token_pooling": pooling,
+            "image_grids": torch.tensor([[across] * 4] * number),
+            "image_num_crops": torch.tensor([2] * number),
         }
     if "image_patches" in names:
         yield {"image_patches": torch.rand(1, number * 16, channels * patch**2)}
@@ -263,6 +273,8 @@ def _images(shape: Shape, number: int, names: frozenset[str]) -> Iterator[dict[s
         "pixel_attention_mask": torch.ones(1, number, side, side, dtype=torch.long),
         "image_sizes": sizes,
     }
+    if "pixel_attention_mask" in names:  # of tiles, not of pixels (Granite Docling)
+        yield {key: stacked[None], "pixel_attention_mask": torch.ones(1, number).bool()}
     yield {key: stacked}
     # A row for each patch, without a grid (Inkling).
     yield {key: torch.rand(number * 16, shape.temporal, patch, patch, channels)}
@@ -279,6 +291,14 @@ def _videos(shape: Shape, number: int, names: frozenset[str]) -> Iterator[dict[s
                 "second_per_grid_ts": torch.ones(number),
                 "video_second_per_grid": torch.ones(number),
             }
+    if "video_token_pooling" in names:
+        pixels, pooling = _crops(shape, 2 * number)
+        across = shape.across // 2
+        yield {
+            key: pixels,
+            "video_token_pooling": pooling,
+            "video_grids": torch.tensor([[2, across, across]] * number),
+        }
     if "target_sizes_videos" in names:
         yield {
             key: torch.rand(1, shape.channels, patch, number * 16 * patch),
@@ -303,6 +323,19 @@ def _patches(shape: Shape, number: int, frames: int) -> Iterator[tuple[torch.Ten
     yield torch.rand(total, area), grid
     yield torch.rand(total, shape.channels, shape.patch, shape.patch), grid
     yield torch.rand(1, total, shape.channels, shape.patch, shape.patch), grid
+    # A square for each token, and a grid that counts tokens (Inkling 2).
+    square = shape.patch * shape.merge
+    yield torch.rand(total, square, square, shape.channels), grid
+
+
+def _crops(shape: Shape, number: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Flat patches of ``number`` square crops, and for each token the four patches that it pools,
+    counted through all crops (Molmo 2)."""
+    across, half = shape.across, shape.across // 2
+    at = torch.arange(number * across**2).reshape(number, across, across)
+    at = at[:, : 2 * half, : 2 * half].reshape(number, half, 2, half, 2)
+    pooling = at.transpose(2, 3).reshape(-1, 4)
+    return torch.rand(number, across**2, shape.channels * shape.patch**2), pooling
 
 
 def _sounds(shape: Shape, number: int, names: frozenset[str]) -> Iterator[dict[str, Any]]:

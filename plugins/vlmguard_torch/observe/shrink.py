@@ -35,6 +35,7 @@ _WIDTH = re.compile(
     r"hidden_size|embed_dim|d_model|n_embd|hidden_dim|projection_dim|word_embed_proj_dim"
     r"|(\w+_)?hidden_size|vision_output_dim|projector_(in|out)put_dim|output_dim|out_hidden_size"
     r"|output_channels|image_token_embed_dim|embedding_size|downsample_channels"
+    r"|adapter_(in|out)_dim|adapter_input_size"
 )
 _FFN = re.compile(
     r"(\w+_)?intermediate_size(_mlp)?|(\w+_)?ffn_dim|mlp_dim|d_ff|n_inner|ffn_hidden_size"
@@ -84,8 +85,11 @@ def shrink(config: Any, most_layers: int = MOST_LAYERS, inputs: bool = True) -> 
     stacks = []
     for part in parts:
         seen = part is getattr(tiny, "vision_config", None)
-        stacks += cut(vars(part), most_layers, vars(tiny) if seen else None)
+        beside = [vars(other) for other in parts if other is not part and other is not tiny]
+        around = (vars(tiny), beside) if seen else ()
+        stacks += cut(vars(part), most_layers, *around)
     for part in parts:
+        _turned(vars(part))
         longest = vars(part).get("max_source_positions")
         width = _own_width(part)
         for overridden in by_layer(vars(part)).values():
@@ -181,6 +185,8 @@ def _images(parts: Sequence[Any]) -> None:
             patch = patch if count(patch) else 14
             before, after = max(1, old // patch), patch * side
             part.image_size = type(size)(after for _ in size) if _many(size) else after
+            if vars(part).get("num_position_embeddings") == before**2:
+                part.num_position_embeddings = side**2
     for part in parts:
         for key in _TOKENS:
             if before and count(value := vars(part).get(key)):
@@ -241,6 +247,17 @@ def _rotary(own: dict[str, Any]) -> None:
             for factor in ("short_factor", "long_factor"):
                 if isinstance(rope.get(factor), list):
                     rope[factor] = rope[factor][:half]
+
+
+def _turned(own: dict[str, Any]) -> None:
+    """Where a config tells twice how much of a head its position turns, as a number and as a part
+    of the head (Dots 3): both shrink to one number, so the part becomes the whole."""
+    turned, head = own.get("qk_rope_head_dim"), own.get("head_dim")
+    if not isinstance(turned, int) or not isinstance(head, int):
+        return
+    for rope in _dicts(own.get("rope_parameters")):
+        if round(head * (rope.get("partial_rotary_factor") or 0)) == turned:
+            rope["partial_rotary_factor"] = 1.0
 
 
 def scaled(sections: Sequence[int], total: int) -> list[int]:

@@ -15,6 +15,7 @@ _INDEXES = re.compile(r"\w*(indexes|indices|idxs|layers|layer_ids?)")
 """Names of lists of layers."""
 _COUNTED_BEFORE = ("first_k_dense_replace", "max_window_layers", "num_kv_shared_layers")
 _BY_LAYER = "_heterogeneity_spec"
+_TOWER = ("vision_", "mm_vision_")
 _INDEX = (
     "vision_feature_layer", "feature_layer", "mm_vision_select_layer", "insert_layer_id",
     "spatial_vision_layer",
@@ -52,15 +53,23 @@ def keep(
     return tuple(sorted(index for index in wanted if 0 <= index < total))
 
 
-def cut(own: dict[str, Any], most: int, around: dict[str, Any] | None = None) -> list[Stack]:
+def cut(
+    own: dict[str, Any],
+    most: int,
+    around: dict[str, Any] | None = None,
+    beside: Sequence[dict[str, Any]] = (),
+) -> list[Stack]:
     """Cut every stack of one config, given and changed as its ``__dict__``.
 
     Lists by layer follow the first stack, and so does what names layers of it: in the config
-    itself, and in `around`, the config that holds a vision tower's.
+    itself, in `around`, the config that holds a vision tower's, and in those `beside` the tower's
+    that have no stack (an adapter's).
     """
     counts = [key for key, value in own.items() if _LAYERS.fullmatch(key) and count(value)]
     naming = [(own, key) for key in own if not _of_tower(own, key)]
     naming += [(around, key) for key in around or () if _of_tower(around or {}, key)]
+    bare = [fields for fields in beside if not any(map(_LAYERS.fullmatch, fields))]
+    naming += [(fields, key) for fields in bare for key in fields if key.startswith(_TOWER)]
     naming = [(fields, key) for fields, key in naming if _is_index(key, fields[key])]
     stacks = []
     for name in counts:
@@ -85,7 +94,7 @@ def _of_tower(fields: dict[str, Any], key: str) -> bool:
     name layers where the config has none of its own."""
     if "vision_config" not in fields:
         return False
-    return key.startswith(("vision_", "mm_vision_")) or not any(map(_LAYERS.fullmatch, fields))
+    return key.startswith(_TOWER) or not any(map(_LAYERS.fullmatch, fields))
 
 
 def _follow(own: dict[str, Any], stack: Stack) -> None:
