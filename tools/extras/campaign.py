@@ -62,8 +62,9 @@ class Environment:
             if not name.startswith(("VLMGUARD", "PYTHON", "HF_"))
         }  # fmt: skip
         kept |= {
-            "PATH": f"{self.bin}{os.pathsep}{os.environ['PATH']}", "HOME": str(self.folder / "home"),
-            "DS_BUILD_OPS": "0", "HF_HUB_OFFLINE": "1", "COLUMNS": "100",
+            "PATH": f"{self.bin}{os.pathsep}{os.environ['PATH']}",
+            "HOME": str(self.folder / "home"), "COLUMNS": "100",
+            "DS_BUILD_OPS": "0", "HF_HUB_OFFLINE": "1",
         }  # fmt: skip
         if standins:
             kept["PYTHONPATH"] = str(STANDINS)
@@ -89,8 +90,8 @@ def tried(extra: str, wheel: Path, folder: Path) -> Record:
     """The record of one extra."""
     case, env = CASES[extra], Environment(folder)
     record: Record = {
-        "extra": extra, "wheel": wheel.name, "commit": _commit(), "python": platform.python_version(),
-        "day": datetime.date.today().isoformat(), "pinned": case.torch, "packages": {},
+        "extra": extra, "wheel": wheel.name, "commit": _commit(),
+        "python": platform.python_version(), "day": datetime.date.today().isoformat(), "pinned": case.torch, "packages": {},
     }  # fmt: skip
     pins = folder / "pins.txt"
     pins.write_text("")

@@ -61,7 +61,8 @@ CASES = {
     ),
     "colossalai": Case(
         "colossalai", ("colossalai",), "vlmguard_colossalai",
-        "colossalai run --nproc_per_node 2 train.py", "ColossalAI", torch="", selftest=False,
+        "colossalai run --nproc_per_node 2 train.py", "cannot tell: train.py: a ColossalAI script",
+        torch="", selftest=False,
     ),
     "deepspeed": Case(
         "deepspeed", ("deepspeed",), "vlmguard_torch",
