@@ -91,7 +91,8 @@ def tried(extra: str, wheel: Path, folder: Path) -> Record:
     case, env = CASES[extra], Environment(folder)
     record: Record = {
         "extra": extra, "wheel": wheel.name, "commit": _commit(),
-        "python": platform.python_version(), "day": datetime.date.today().isoformat(), "pinned": case.torch, "packages": {},
+        "python": platform.python_version(), "day": datetime.date.today().isoformat(),
+        "pinned": case.torch, "packages": {},
     }  # fmt: skip
     pins = folder / "pins.txt"
     pins.write_text("")
