@@ -15,7 +15,7 @@ AGAIN = code=$$?; [ $$code -eq 1 ] || exit $$code; echo "FAILED BESIDE OTHERS, o
 	$(DEV)/python -m pytest -vv --last-failed --last-failed-no-failures none --maxfail 3
 
 .PHONY: demo test frameworks matrix rehearse-all rehearse-jobs faults mutate fast lint dev envs docs site shots dist bench gpu
-.PHONY: gpu-wheels clean suites ordinary ledger zoo zoo-runs repositories
+.PHONY: gpu-wheels clean extras suites ordinary ledger zoo zoo-runs repositories
 
 demo:
 	@$(ENVS) make swift
@@ -145,6 +145,11 @@ dist: dev docs
 	rm -rf dist
 	$(DEV)/python -m build --no-isolation --outdir dist .
 	$(DOCS)/python -m twine check --strict dist/*
+
+# Half an hour and 8 GB of disk: each extra in a new environment, from the wheel, resolved by pip, and
+# tried. ONLY='trl swift' names some. Then docs/start/extras.md is made of the records.
+extras: dist
+	$(DEV)/python -m tools.extras.campaign $(ONLY); code=$$?; $(DEV)/python -m tools.pages && exit $$code
 
 # What vlmguard costs, into docs/benchmarks.md: about 45 minutes on an idle machine.
 # PARTS='start pre_step watch' are the short ones (two minutes); `python -m tools.bench -h` names all.

@@ -61,6 +61,7 @@ def test_a_card_that_torch_was_not_built_for(capability, archs, fits):
 def test_what_else_may_be_wrong():
     assert list(cards.told(build(cuda=None))) == ["torch was built without CUDA"]
     assert "no GPU" in list(cards.told(build(())))[1]
+    assert next(cards.told(build((), ()))) == "torch was built for CUDA 12.6"  # it names no kinds
     failed = list(cards.told(build(runs=False)))[-1]
     assert failed.endswith("not a model or data: GET was unable to find an engine")
 

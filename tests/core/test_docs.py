@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tools.pages import facts_page, make_site, matrix_page, rule_pages
+from vlmguard import __version__
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -90,3 +91,18 @@ def test_the_picture_fetches_nothing():
     text = (DOCS / "picture.svg").read_text("utf-8")
     assert "vlmguard: VG101 fixed" in text
     assert not re.search(r"(href|src)=|url\(|@font-face", text)
+
+
+def test_the_changelog_has_the_form_of_keep_a_changelog():
+    text = (DOCS.parent / "CHANGELOG.md").read_text("utf-8")
+    heads = re.findall(r"(?m)^## (.+)$", text)
+    assert heads[0] == "[Unreleased]"
+    assert heads[1].startswith(f"[{__version__}] - ")
+    for head in heads[1:]:
+        assert re.fullmatch(r"\[\d+\.\d+\.\d+\] - 20\d\d-[01]\d-[0-3]\d", head)
+    for name in re.findall(r"(?m)^## \[(.+?)\]", text):
+        assert re.search(rf"(?m)^\[{re.escape(name)}\]: https://\S+$", text), name
+    kinds = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
+    for part in re.split(r"(?m)^## ", text)[1:]:
+        found = re.findall(r"(?m)^### (.+)$", part)
+        assert found == [kind for kind in kinds if kind in found]

@@ -166,6 +166,21 @@ def test_doctor_names_release_place_and_form(checkout, monkeypatch):
     )
 
 
+@pytest.mark.parametrize(
+    ("version", "metadata", "told"),
+    [
+        ("2.5.1+cu124", "2.5.1", False),  # a torch of the index: only its code names the build
+        ("2.13.0", "2.13.0+cpu", False),
+        ("2.13.0+cu130", "2.13.0+cpu", True),
+        ("2.5.1+cu124", "2.5.0", True),
+        ("4.6", "4.6.0", False),
+    ],
+)
+def test_doctor_tells_metadata_of_another_release_and_not_of_another_build(version, metadata, told):
+    framework = probe.Framework("torch", "vlmguard_torch", "torch", metadata)
+    assert ("metadata" in doctor._named(probe.Attached(framework, version=version))) is told
+
+
 def test_doctor_says_so_where_an_import_is_not_seen():
     framework = probe.Framework("swift", "vlmguard_swift", "ms-swift", "9.9")
     report = doctor.Report(

@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 MADE = {  # `python -m tools.pages` and `tools.lab` write these
-    "benchmarks.md", "compatibility.md", "facts.md", "gpu.md", "ledger_tried.md", "matrix.md",
-    "ordinary.md", "proof.md", "rehearsals.md", "suites.md", "zoo.md",
+    "benchmarks.md", "compatibility.md", "extras.md", "facts.md", "gpu.md", "ledger_tried.md",
+    "matrix.md", "ordinary.md", "proof.md", "rehearsals.md", "suites.md", "zoo.md",
 }  # fmt: skip
 OWN = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 PAGES = [ROOT / name for name in OWN] + [

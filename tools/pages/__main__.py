@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tools.pages import (
     check_page,
+    extras_page,
     facts_page,
     ledger_page,
     matrix_page,
@@ -29,6 +30,7 @@ def every() -> dict[Path, str]:
     told = {rule_pages.FOLDER.parent / name: text for name, text in measured.pages().items()}
     seen = {rehearsals_page.PAGE: rehearsals_page.text(), facts_page.PAGE: facts_page.text()}
     seen[check_page.PAGE] = check_page.text()
+    seen[extras_page.PAGE] = extras_page.text()
     seen[suites_page.PAGE] = suites_page.text()
     seen[ordinary_page.PAGE] = ordinary_page.text()
     seen[ledger_page.PAGE] = ledger_page.text()

@@ -37,7 +37,8 @@ def told(torch: Any) -> Iterator[str]:
         yield "torch was built without CUDA"
         return
     known = torch.cuda.get_arch_list()
-    yield f"torch was built for CUDA {torch.version.cuda}: {', '.join(known)}"
+    kinds = f": {', '.join(known)}" if known else ""  # torch names none where it sees no GPU
+    yield f"torch was built for CUDA {torch.version.cuda}{kinds}"
     if not torch.cuda.is_available():
         yield "  it sees no GPU: the driver, or CUDA_VISIBLE_DEVICES"
         return

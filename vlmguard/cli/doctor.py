@@ -291,8 +291,11 @@ def _named(each: probe.Attached) -> str:
 
 
 def _same(one: str, other: str) -> bool:
+    """A torch of the index is 2.5.1 by its metadata, and calls itself 2.5.1+cu124."""
     from packaging.utils import canonicalize_version
 
+    if ("+" in one) != ("+" in other):
+        one, other = one.partition("+")[0], other.partition("+")[0]
     return canonicalize_version(one) == canonicalize_version(other)
 
 
