@@ -1,13 +1,10 @@
 """What a rule VG5xx says of an exception in a run, and its page: made of the catalogue.
-
-It is asked with the exception instead of a log, and with the guard's own facts.
-"""
+It is asked with the exception instead of a log, and with the guard's own facts."""
 
 from __future__ import annotations
 
 import textwrap
 import traceback
-from collections.abc import Iterable
 from typing import Any
 
 from vlmguard.core.facts import Batch, Failure, Run
@@ -22,7 +19,7 @@ from vlmguard_explain.run.logfacts import Facts
 from vlmguard_explain.show.headline import chinese
 from vlmguard_explain.tracebacks.event import Event, flat
 
-_OURSELVES = lazy(r"pip install '?/path/to/vlmguard")
+_OURSELVES = lazy(r"pip install '?/path/to/vlmguard")  # no advice here: it guards this run
 
 
 def speaker(failure: Failure) -> str:
@@ -38,15 +35,13 @@ def finding(code: str, run: Run | None, batch: Batch | None, failure: Failure) -
     """What the entry ``code`` says of ``failure`` in this run."""
     known, facts = by_code()[code], _facts(run, batch, failure)
     every = [flags.say(step, facts) for step in steps(known, facts)]
-    there = [step for step in every if not _OURSELVES.search(step)]  # it guards this run
-    advice = "; or ".join(there or every)
+    advice = "; or ".join([each for each in every if not _OURSELVES.search(each)] or every)
     why = f"{known.zh}\n    " * chinese() + cause(known, facts)
     return Finding(code, "error", why, scope="rank", advice=advice, evidence=known.evidence)
 
 
-_DID = "Explains an exception, or a line of a log."
+_DID = "Explains an exception, or a line of a log.{} It knows them by one of these texts:"
 _WHICH = " It prints those of the steps below that fit, and fills in the names in capitals."
-_BY = " It knows them by one of these texts:"
 _SPELT = ("torch", "transformers", "safetensors", "bfloat16", "target_", "train_", "static_")
 _WRAP: Any = {"width": 96, "break_long_words": False, "break_on_hyphens": False}
 
@@ -55,34 +50,26 @@ def page(code: str) -> str:
     """The sections of a rule's page; a list where there are several examples or steps."""
     known, facts = by_code()[code], Facts()
     marks = dict.fromkeys(_quoted(one.text) for one in known.patterns[:8])
-    did = _DID + _WHICH * (len(known.steps) > 1) + _BY
     seen = f". vlmguard sees it beforehand by {', '.join(known.prevented)}." * bool(known.prevented)
     first = str if known.cause.startswith(_SPELT) else str.upper
+    mark = "- " * (len(known.examples) > 1)
     sections = {
-        "What it does": [did, *(f"- {each}" for each in marks)],
+        "What it does": [_DID.format(_WHICH * (len(known.steps) > 1)), *map("- {}".format, marks)],
         "Why it is bad": [first(known.cause[:1]) + known.cause[1:] + (seen or ".")],
         "When it is wrong": [known.wrong],
-        "Example": _list(f"{' '.join(e['text'].split())} ({e['origin']})" for e in known.examples),
+        "Example": [f"{mark}{' '.join(e['text'].split())} ({e['origin']})" for e in known.examples],
         "Use instead": [line for step in known.steps for line in _step(step, facts)],
         "Evidence": [known.evidence],
         **({"History": [f"Split off from {known.was}."]} if known.was else {}),
     }
-    lines = [f"{known.title}.", ""]
-    for title, body in sections.items():
-        made = (textwrap.fill(each, subsequent_indent=_ahead(each), **_WRAP) for each in body)
-        lines += [title, *(textwrap.indent(each, "    ") for each in made), ""]
-    return "\n".join(lines)
+    told = (f"\n{title}\n{''.join(map(_wrapped, body))}" for title, body in sections.items())
+    return f"{known.title}.\n{''.join(told)}"
 
 
-def _list(texts: Iterable[str]) -> list[str]:
-    """A list of several, a single one as it is."""
-    found = list(texts)
-    return [f"- {each}" for each in found] if len(found) > 1 else found
-
-
-def _ahead(line: str) -> str:
-    """What stands in front of the further lines of an entry of a list."""
-    return " " * (line.index("- ") + 2) if line.lstrip().startswith("- ") else ""
+def _wrapped(line: str) -> str:
+    """As lines of a page; those of a list's entry stand under its text."""
+    ahead = " " * (line.index("- ") + 2) if line.lstrip().startswith("- ") else ""
+    return textwrap.indent(textwrap.fill(line, subsequent_indent=ahead, **_WRAP), "    ") + "\n"
 
 
 def _quoted(text: str) -> str:
@@ -94,8 +81,7 @@ def _step(step: Step, facts: Facts) -> list[str]:
     where = [f"the log says {' or '.join(map(_quoted, step.when[:2]))}"] * bool(step.when)
     known = [*where, *filter(None, map(table("conditions").get, step.run))]
     told = " and ".join(filter(None, (", ".join(known[:-1]), *known[-1:])))
-    cost = [f"    - cost: {step.cost}"] * bool(step.cost)
-    done = flags.marked(step, facts)
+    cost, done = [f"    - cost: {step.cost}"] * bool(step.cost), flags.marked(step, facts)
     return [f"- if {told}:", f"    - {done}", *cost] if told else [f"- {done}", *cost]
 
 
@@ -113,8 +99,8 @@ def _event(error: BaseException | None, name: str, message: str, depth: int = 0)
         return found
     for frame in traceback.extract_tb(error.__traceback__)[-60:]:
         found.frames.append((frame.filename, frame.lineno or 0, frame.name))
-        place = f'File "{frame.filename}", line {frame.lineno}, in {frame.name}'
-        found.trace += [place, frame.line or ""]  # as a log has them
+        found.trace.append(f'File "{frame.filename}", line {frame.lineno}, in {frame.name}')
+        found.trace.append(frame.line or "")  # as a log has them
     before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     if before is not None and depth < 4:
         found.cause = _event(before, type(before).__name__, str(before), depth + 1)
@@ -124,9 +110,8 @@ def _event(error: BaseException | None, name: str, message: str, depth: int = 0)
 def _facts(run: Run | None, batch: Batch | None, failure: Failure) -> Facts:
     """What the guard knows of the run, as the catalogue's texts read it."""
     raised = _event(failure.error, failure.type, failure.message)
-    message = flat(f"{failure.type}: {failure.message}")
     known = Facts() if run is None else _of(run, batch)
-    return known.at(message, raised.phase, raised)
+    return known.at(flat(f"{failure.type}: {failure.message}"), raised.phase, raised)
 
 
 def _of(run: Run, batch: Batch | None) -> Facts:

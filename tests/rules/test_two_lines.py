@@ -26,7 +26,7 @@ from tests.rules.test_rules import (
     ZERO2,
     ZERO3,
 )
-from vlmguard import agree, guard
+from vlmguard import agree, guard, run_report
 from vlmguard.compat import choice as compat
 from vlmguard.core import plan
 from vlmguard.core.advice import PadWithBlank, alternatives
@@ -271,7 +271,7 @@ def test_no_advice_freezes_what_is_meant_to_train(findings):
 
 def test_the_first_line_counts_the_rules_and_fits():
     state = RunState(Settings(sources=("/home/user/runs/vlmguard.toml", "VLMGUARD_RULES")))
-    told = guard.greeting(state, replace(ZERO3, framework="ms-swift", world=1024,
+    told = run_report.greeting(state, replace(ZERO3, framework="ms-swift", world=1024,
                                          releases={"ms-swift": "4.6.0"}))  # fmt: skip
     assert re.search(r"by \d\d+ rules", told)
     assert lines(told) <= LINES
