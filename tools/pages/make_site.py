@@ -244,7 +244,8 @@ def check(site: Path) -> Iterator[str]:
 
 
 def look(only_some: bool) -> int:
-    """Open pages in Chromium: no error, no request elsewhere, no scrolling sideways at 390 px."""
+    """Open pages in Chromium, light and dark: no error, no request elsewhere, no scrolling sideways
+    at 390 px."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         print("NOT LOOKED AT: there is no Chromium here (Debian: apt-get install chromium)")
@@ -258,8 +259,10 @@ def look(only_some: bool) -> int:
     with _served() as home, sync_playwright() as play:
         opened = play.chromium.launch(executable_path=browser, args=["--no-sandbox"])
         for name in names:
-            for width in (390, 1280):
-                page = opened.new_page(viewport={"width": width, "height": 900})
+            for width, scheme in ((390, "light"), (1280, "light"), (1280, "dark")):
+                page = opened.new_page(
+                    viewport={"width": width, "height": 900}, color_scheme=scheme
+                )
                 page.on("pageerror", lambda e, n=name: problems.append(f"{n}: {e}"))
                 page.on(
                     "console",
@@ -277,7 +280,8 @@ def look(only_some: bool) -> int:
                 if wide > width:
                     problems.append(f"{name}: {wide} px wide on {width}")
                 if not only_some:
-                    shot = SHOTS / f"{name.removesuffix('.html').replace('/', '-')}-{width}.png"
+                    stem = name.removesuffix(".html").replace("/", "-")
+                    shot = SHOTS / f"{stem}-{width}{'-dark' * (scheme == 'dark')}.png"
                     page.screenshot(path=shot, full_page=True)
                 page.close()
         opened.close()
