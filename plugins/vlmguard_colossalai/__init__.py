@@ -3,9 +3,9 @@
 What is patched and why:
 
 * ``Booster.boost``: the model and its optimizer exist, nothing is wrapped yet. The run is judged
-  and mended here (freezing, DDP options, the blank image inside the model), a dry step is made if
-  asked for, and two forward hooks go on the boosted model: they check each batch, and complete it
-  where the model has no place for a blank;
+  and mended here (freezing, DDP options, the blank image inside the model). A dry step is made if
+  asked for. Two forward hooks go on the boosted model: they check each batch, and complete it if
+  the model has no place for a blank;
 * ``Booster.backward``: which trainable parameters forward touched is judged before it. Under Gemini
   an untouched one keeps its weights where the optimizer expects gradients;
 * the optimizers' ``step``: gradients are judged before a step is taken; what fails is explained;
@@ -13,9 +13,9 @@ What is patched and why:
 
 There is no argument parser: settings come from the environment, a file, or `guard_booster`.
 
-Read on: the wrappers are here, facts in `translate`, a boosted model's hooks in `watch`, who runs
-the tower without an image in `completer`: `inside` the model, else in the data (`dummy`, `blanks`,
-`trial`); changes in `apply`; the dry step is shared.
+Read on: the wrappers are here, facts in `translate`, a boosted model's hooks in `watch`, changes in
+`apply`; the dry step is shared. `completer` chooses who runs the tower without an image: `inside`
+the model, else in the data (`dummy`, `blanks`, `trial`).
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Whether the ranks run the towers equally often in a forward, where nobody evens it out.
 
-Gemini gathers by the count of operations, so ranks that part wait for each other. Each rank leaves
-in the rendezvous store how often its batch runs the towers, and then looks for another answer to
-the same forward: of two ranks that part at least one sees it, and none has waited. Three requests
-for a forward, and only where no blank can be made, or one for each tower but not one for each input
-(a tower that is checkpointed with reentry runs once in a forward: `inside.kinds`).
+Gemini gathers by the count of operations, so ranks with different counts wait for each other. Each
+rank writes into the rendezvous store how often its batch runs the towers. Then it looks for another
+answer to the same forward. So of two ranks that differ at least one sees it, and no rank has
+waited. It takes three requests for a forward, and only where no blank can be made, or one for each
+tower but not one for each input (a tower under reentrant checkpointing runs once in a forward:
+`inside.kinds`).
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def tell(
 
 
 def _check(booster: Any) -> None:
-    """Raises `SettingsError` for what is no booster, or has done its work."""
+    """Raises `SettingsError` if it is not a booster, or has wrapped a model already."""
     if not (hasattr(booster, "plugin") and callable(getattr(booster, "boost", None))):
         given = "None" if booster is None else f"a {type(booster).__name__}"
         raise SettingsError(f"guard_booster takes a colossalai Booster, not {given}")

@@ -1,7 +1,9 @@
-"""Pages, rules' texts and the changelog: no riddles, no private terms, no long sentences."""
+"""Pages, rules' texts, the changelog and docstrings: no riddles, no private terms, no long
+sentences."""
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -85,6 +87,17 @@ def found(text: str) -> list[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_page_is_plain(page):
     assert not (told := found(page.read_text("utf-8"))), "\n" + "\n".join(told)
+
+
+@pytest.mark.parametrize("folder", ["vlmguard", "plugins", "tools"])
+def test_docstrings_are_plain(folder):
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    told = []
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        nodes = ast.walk(ast.parse(path.read_text("utf-8")))
+        texts = filter(None, (ast.get_docstring(n) for n in nodes if isinstance(n, documented)))
+        told += [f"{path.relative_to(ROOT)}: {each}" for text in texts for each in found(text)]
+    assert not told, "\n" + "\n".join(told)
 
 
 @pytest.mark.parametrize(

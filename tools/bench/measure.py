@@ -63,7 +63,7 @@ def median(values: Sequence[float]) -> Median:
     """The median with its interval by order statistics: no assumption on the distribution.
 
     The k-th and the k-th last of n values hold the median unless fewer than k lie on one side of
-    it: k is the largest for which a binomial (n, 1/2) stays below it in at most 2.5 % of cases.
+    it. k is the largest for which a binomial (n, 1/2) stays below it in at most 2.5 % of cases.
     """
     ordered = sorted(values)
     n = len(ordered)

@@ -1,10 +1,10 @@
 """The lab's records: one JSON object a case, in ``compat/records``.
 
-{"format": 1, "env": name of the release set, "releases": {package: release}, "case": the axes,
-"seed": of data and weights, "verdict": "ok" | "crash" | "hang" | "mismatch" | "wrong" | "drift" |
-"unmeasurable", "class": a crash's message class, "message": its first line, "error": the relative
-error of the updates where they were compared, "sites": both sides of a hang or mismatch,
-"seconds": wall clock of the run}.
+- format: 1; env: name of the release set; releases: {package: release}; case: the axes
+- seed: of data and weights; seconds: wall clock of the run
+- verdict: "ok", "crash", "hang", "mismatch", "wrong", "drift" or "unmeasurable"
+- class: a crash's message class; message: its first line; sites: both sides of a hang or mismatch
+- error: the relative error of the updates, if they were compared
 
 While a set is measured its records grow in NAME.jsonl, a line a case at once; when the run is done
 they lie sorted in NAME.jsonl.xz, which is committed.

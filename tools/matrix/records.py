@@ -1,9 +1,10 @@
 """The matrix's records: compat/matrix.jsonl, a line a cell.
 
-{"cell": "llava/zero3/lora/differ", "off": {"verdict": right | wrong | hang | crash | unmeasurable,
-"message", "error": of the worst tensor's update, "seconds"}, "on": {"verdict": right | stopped |
-unjudged | broken, "ended": as with the guard off, "bitwise": as without the guard, "did": codes
-and outcomes, …}, "releases", "commit", "seed"}.
+- cell: such as "llava/zero3/lora/differ"; releases, commit, seed
+- off: verdict (right, wrong, hang, crash, unmeasurable), message, error of the worst tensor's
+  update, seconds
+- on: verdict (right, stopped, unjudged, broken), ended (as with the guard off), bitwise (as without
+  the guard), did (codes and outcomes), …
 """
 
 from __future__ import annotations

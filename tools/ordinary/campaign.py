@@ -111,7 +111,7 @@ class Worker:
 class Workers:
     """Both of each environment, started when they are first asked.
 
-    listen: whether a rule of a third party counts the batches that it hears.
+    listen: whether a rule of a third party counts the batches that it gets.
     """
 
     def __init__(self, folder: Path) -> None:

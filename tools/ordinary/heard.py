@@ -1,4 +1,4 @@
-"""A rule of a third party in a drawn run, which counts the batches that it hears by their phase."""
+"""A rule of a third party in a drawn run, which counts the batches that it gets by their phase."""
 
 from __future__ import annotations
 

@@ -13,10 +13,10 @@ from vlmguard.core.findings import Finding
 
 @dataclass
 class Draft:
-    """A run as far as its command tells. ``doubts`` lists what it does not tell, ``unread`` what
-    should have been looked at and could not be, ``findings`` what a framework's own code or flags
-    do beside what rules judge, ``in_code`` the arguments that a script sets itself: no flag changes
-    them.
+    """A run, as far as its command tells. ``doubts`` lists what the command does not tell.
+    ``unread`` lists what could not be looked at, though it should be. ``findings`` lists what a
+    framework's own code or flags do, beside what rules judge. ``in_code`` lists the arguments that
+    a script sets itself: no flag changes them.
 
     Attributes:
         trains: tower kind → whether it trains ("full", "adapters", "").

@@ -1,8 +1,8 @@
 """``vlmguard files``: which files of a model, a data set or a cache are cut or broken.
 
-What is known of a whole file is in it: a safetensors header says how long the file is, a zip file
-(``.bin``, ``.pt`` of torch 1.6 and later) has its directory at the end, JSON ends, an image can be
-decoded.
+The file itself tells whether it is whole. A safetensors header says how long the file is. A zip
+file (``.bin``, ``.pt`` of torch 1.6 and later) has its directory at the end. JSON has an end, and
+an image can be decoded.
 """
 
 from __future__ import annotations

@@ -295,10 +295,10 @@ class Gradients:
         unreached: tower kind → names of trainable parameters that got no gradient, in two or more
             steps or in the dry step (``tried``).
         trainable: tower kind → number of trainable parameters, of towers that ran.
-        wiring: tower kind → why none of a tower's parameters gets a gradient, where several whole
-            steps say the same: "cut" (it ran with gradients switched on, and none came to it),
-            "no_grad" (it ran with gradients switched off), "dropped" (its output needed one, and
-            none came).
+        wiring: tower kind → why none of a tower's parameters gets a gradient, if several whole
+            steps say the same. "cut": it ran with gradients switched on, and none came to it.
+            "no_grad": it ran with gradients switched off. "dropped": its output needed one, and
+            none came.
         steps: how many steps said so.
         tried: whether this was seen in the dry step that the user asked for, not in a step of the
             run.

@@ -1,8 +1,8 @@
 """Settings: what each rule may do, what is to be frozen, where the report goes.
 
-Precedence: defaults < file < environment < command line. What a rank resolved travels to its
-children (dataloader workers) in ``VLMGUARD_RESOLVED``, with what it was resolved from: where the
-environment has changed since, as in a notebook before its second training, it is resolved anew,
+Precedence: defaults < file < environment < command line. A rank passes the resolved settings to its
+children (dataloader workers) in ``VLMGUARD_RESOLVED``, together with their sources. If the
+environment has changed since, as in a notebook before its second training, they are resolved again
 under the same command line.
 """
 

@@ -78,7 +78,7 @@ def _refusal(refused: Refused) -> dict[str, Any]:
 
 
 def nothing(reading: Reading) -> str:
-    """What is said of a script without a training command."""
+    """The message for a script without a training command."""
     hidden = [line(call.words, reading.trace)[:80] for call in reading.unseen]
     if reading.refused:
         return f"not understood: {reading.refused[0].text}"

@@ -181,7 +181,7 @@ def _to_the_end(
 def _at_size(
     passes: Rehearsal, own: alone.Own | None, off: Judgement, on: Judgement | None
 ) -> tuple[Judgement, Judgement | None, dict[str, Any] | None]:
-    """Both sides, as one rank alone at the real size leaves them, and what is said of that.
+    """Both sides, as one rank alone at the real size leaves them, and the words for that.
 
     The guard's side is asked where the other is not right: then it is the one that counts.
     """

@@ -90,8 +90,8 @@ def _finding(run: Run, kind: str, gradients: Gradients) -> Finding | None:
 
 
 def _level(wiring: str, sure: bool, towers: bool) -> Level:
-    """Who asked for a dry step wants to know; a run that ends by itself is told why. ``towers``:
-    whether the model has any: text alone goes on."""
+    """An error if the run would end by itself, or if the user asked for a dry step. ``towers``:
+    whether the model has any; a run of text alone goes on."""
     certain = wiring == "cut" and towers
     return "error" if certain or (sure and wiring in ("cut", "no_grad")) else "warning"
 

@@ -65,7 +65,7 @@ def _leading(things: Iterable[Any]) -> Iterator[Any]:
 def contain(what: str, call: Callable[..., T], *args: Any, default: T | None = None) -> T | None:
     """``call(*args)``; ``default`` if it raises. `Stop`, KeyboardInterrupt, SystemExit escape.
 
-    A fault is said of the run that ``args``, or what is bound to ``call``, lead to.
+    A fault is reported for the run that ``args``, or what is bound to ``call``, lead to.
     """
     try:
         return call(*args)

@@ -106,9 +106,9 @@ def say(
     """Print and record one finding.
 
     Args:
-        outcome: "fixed" (it would have failed, and the change was seen to hold), "set" (a change
-            that is neutral, or has yet to show that it holds), "stopped", "warned", "unjudged" (it
-            could not be looked at), or "" for what was only noticed.
+        outcome: "stopped", "warned", or "" for what was only noticed. "fixed": it would have
+            failed, and the change was seen to hold. "set": the change is neutral, or has yet to
+            show that it holds. "unjudged": it could not be looked at.
         change: what was done: "use_reentrant: True → False".
         state: the run that it is about; None for what is the process's.
     """

@@ -97,8 +97,8 @@ def where(error: BaseException) -> State:
 
     Returns:
         "passing": on its way out, in a ``finally``, a ``with``, or an ``except`` that ends by
-        raising; "caught": in another ``except``; "uncaught": it ended the main thread, which waits
-        for other threads; "gone": none of these, so somebody swallowed it.
+        raising. "caught": in another ``except``. "uncaught": it ended the main thread, which waits
+        for other threads. "gone": none of these, so somebody swallowed it.
     """
     frames = sys._current_frames()
     for thread, active in _active():

@@ -16,9 +16,9 @@ _KNOWN = frozenset(("ours", "idle", "reserved"))  # how much of it is this proce
 def read(message: str) -> dict[str, float]:
     """Name → GiB; 0 or no entry where the message does not tell.
 
-    ``idle``: held by PyTorch and not used; ``fragmented``: far more of that than was asked for, in
-    pieces that are too small; ``scattered``: with what is free it would have met the request;
-    ``onerow``: one request that a half-empty card could not meet; ``othermemory``: of other
+    ``idle``: held by PyTorch and not used. ``fragmented``: far more of that than was asked for, in
+    pieces that are too small. ``scattered``: with what is free it would have met the request.
+    ``onerow``: one request that a half-empty card could not meet. ``othermemory``: of other
     processes.
     """
     every = {name: _sizes(text, message) for name, text in table("values")["memory"].items()}

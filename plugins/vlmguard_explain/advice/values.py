@@ -1,8 +1,8 @@
 """What a step may name in braces: {path}, {port}, … (``tables/values.toml``).
 
-A log is a stranger's text. Each value has to look like what it is meant to be, is left out where
-it holds a secret, and is quoted for a shell: a command that is pasted from an answer reads a file,
-asks for a package or for the help of the run's own program, and can do no more.
+A log is a stranger's text. Each value has to look like what it is meant to be, is left out if it
+holds a secret, and is quoted for a shell. A command that is pasted from an answer can read a file,
+ask for a package or for the help of the run's own program, and do no more.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A file to which several runs were appended: the last of them is what the user asks about.
 
 Behind an end the next run begins with a launcher's or a job's first words, or with what a run in
-this file printed first: ranks print the same first lines, too. Of a log of one process the end may
-be an exception that nobody caught, a signal or a mark of success; where several processes write
-into one log it is their launcher's word, since one rank's exception is not the others' end.
+this file printed first: ranks print the same first lines, too. A log of one process may end with
+an exception that nobody caught, a signal or a mark of success. If several processes write into one
+log, their launcher's word is the end, since one rank's exception is not the others' end.
 """
 
 from __future__ import annotations

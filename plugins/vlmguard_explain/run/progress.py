@@ -187,8 +187,8 @@ class Progress:
     def broken(self) -> int:
         """How many of the last logged losses are broken; 0 for too few to tell.
 
-        float16's first steps may have gradients of nan while the loss scale falls: three in a row
-        are wanted then, two where the loss itself is broken in the end.
+        float16's first steps may have gradients of nan while the loss scale falls: then it takes
+        three in a row, and two if the loss itself is broken in the end.
         """
         sound = (n for n, (_, bad) in enumerate(reversed(self.losses)) if not bad)
         count = next(sound, len(self.losses))

@@ -1,8 +1,8 @@
 """The hooks of the blank input on one model.
 
 Where it runs: in front of every other hook of what the model calls when its towers have run, which
-is its language model. There it is known, from the towers themselves, which of them ran; it is
-behind the embeddings, where the model itself runs them; and it is before DeepSpeed's and FSDP's own
+is its language model. There the towers themselves tell which of them ran. It is behind the
+embeddings, where the model itself runs its towers. And it is before DeepSpeed's and FSDP's own
 hooks, so that all ranks gather in the same order. Two kinds of model have another place: those that
 run their towers before they embed tokens (in front of the embeddings), and those that have their
 layers themselves (behind the embeddings). There the arguments tell which towers are going to run.

@@ -1,5 +1,5 @@
-"""FSDP2: a tower for which no rank had an input keeps no gradient, as without the blank input. Nor
-do layers of cross-attention that would have read what it returns.
+"""FSDP2: a tower for which no rank had an input keeps no gradient, as without the blank input. The
+layers of cross-attention that would have read its output keep none either.
 
 The blank input leaves gradients of zeros. An optimizer with momentum moves a weight whose gradient
 is zero, and leaves one alone that has no gradient. What other ranks had is known from the reduced

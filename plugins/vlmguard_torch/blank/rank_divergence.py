@@ -20,7 +20,7 @@ WAIT = 10.0
 
 
 def judge(state: RunState, number: int, fault: str) -> None:
-    """The ``number``-th blank input of this run has failed here: raises `Stop` where ranks part.
+    """The ``number``-th blank input of this run has failed here: raises `Stop` where ranks differ.
 
     Without a store nothing can be told: then it goes on, as without us.
     """

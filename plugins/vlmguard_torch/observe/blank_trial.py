@@ -1,10 +1,10 @@
 """A blank input, tried on the tiny copy: each kind of input by itself, and all kinds together.
 
-A kind is proven where a row of text with its blank has the loss and the gradients that it has
-without, bit for bit, and the blank runs what a real input runs: the same modules in the same
-order, as often, the same parameters reached. What the model's forward itself calls behind the
-features (Llama4's projector) is seen to be left out, called behind them, and tried again; so is an
-input of the shape that a real row of the kind had, where the one made from the config does not run.
+A kind is proven if two things hold. A row of text has the same loss and gradients with its blank as
+without, bit for bit. And the blank runs what a real input runs: the same modules in the same order,
+as often, the same parameters reached. If the model's forward itself calls something behind the
+features (Llama4's projector), the trial sees that the blank left it out, calls it behind them, and
+tries again. If the input made from the config does not run, it tries one of a real row's shape.
 """
 
 from __future__ import annotations

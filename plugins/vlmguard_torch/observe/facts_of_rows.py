@@ -67,9 +67,9 @@ class View:
         return self._cover(n for n, stands in self.stands.items() if stands and names >= {*stands})
 
     def never(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What gets no gradient from any kind that ran, in two: what is called nevertheless, or
-        lies in a stack with layers that are called; and what is not called at all, which an input
-        of a sort unknown here may yet call."""
+        """What gets no gradient from any kind that ran, in two. First: what is called nevertheless,
+        or lies in a stack with layers that are called. Second: what is not called at all; an input
+        of a sort unknown here may yet call it."""
         names = [n for n in self.stands if all(self.used(n, k) is False for k in self.traces)]
         idle = {name for name in names if self._idle(name)}
         return self._cover(n for n in names if n not in idle), self._cover(

@@ -1,6 +1,6 @@
-"""Flags of Trainers that change neither a training nor its end: what is logged and where, who
-loads rows, and what a rehearsal stands for by its nature (rows, the model's folder, the number of
-steps, how the model is wrapped)."""
+"""Flags of Trainers that change neither a training nor its end: what is logged and where, and who
+loads rows. Also flags that a rehearsal replaces by its nature: rows, the model's folder, the number
+of steps, how the model is wrapped."""
 
 from __future__ import annotations
 

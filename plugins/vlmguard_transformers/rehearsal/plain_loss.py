@@ -3,7 +3,7 @@
 A reference of the same framework shares a wrong scale with the run that it judges. Here each
 micro-batch's gradient is held against that of its mean cross-entropy: it is a share of it, and the
 shares of a step are 1 together, whichever mean of its tokens or batches the framework takes. A
-gradient that points elsewhere is of another objective, and nothing is said of it.
+gradient that points elsewhere belongs to another objective, and is not judged.
 """
 
 from __future__ import annotations

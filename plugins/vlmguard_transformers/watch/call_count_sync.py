@@ -2,9 +2,9 @@
 
 How many images the other ranks hold is not known before a forward. So each rank leaves marks in
 the rendezvous store, and waits for nothing: before a second call that it makes one, and behind the
-last call that it made no more. A rank leaves its mark before it looks for the others': where two
-ranks part, at least one of them sees it, before it waits, and stops. Two requests to the store for
-a forward, two more for each further image.
+last call that it made no more. A rank writes its mark before it looks for the others'. So if two
+ranks differ, at least one of them sees it before it waits, and stops. It takes two requests to the
+store for a forward, and two more for each further image.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def advice(word: str, strategy: str = "") -> str:
 
 
 def sentence(word: str, rank: int | None) -> str:
-    """What is said of it."""
+    """The difference in words."""
     if word == "twice" and rank is not None:
         word = "rank twice"
     return SENTENCES[word].format(rank=rank)

@@ -24,7 +24,7 @@ _MEAN = "take out your own all_reduce or division over ranks"
 
 @dataclass(frozen=True)
 class Told:
-    """What is said of a factor.
+    """A factor in words.
 
     Attributes:
         why: "" if it is explained, or waits for a second window.

@@ -22,9 +22,10 @@ Key = tuple[torch.device, torch.dtype, int]
 
 
 class Update(Reader):
-    """What each tensor's sampled entries did. A row of ``rows``, for the tensor in ``index``:
-    entries; of them with a gradient; of these expected to move; moved; with a gradient and moved;
-    that would move at the group's highest learning rate; sum of the squares of the moves."""
+    """What each tensor's sampled entries did. A row of ``rows`` is for the tensor in ``index``. It
+    counts entries with a gradient; of these expected to move; moved; with a gradient and moved;
+    that would move at the group's highest learning rate. Its last number sums the squares of the
+    moves."""
 
     name = "update"
 
