@@ -111,7 +111,9 @@ def look(state: RunState) -> Finding | None:
         return None
     finally:
         exchange.let_go()
-    return _finding("planned different changes", number, (_words(mine), _words(theirs)), _FAULT)
+    return _finding(
+        "planned different changes", number, (_words(mine, theirs), _words(theirs, mine)), _FAULT
+    )
 
 
 _SAME = "give all ranks the same settings and releases"
@@ -174,9 +176,9 @@ def _flat(basis: dict[str, Any]) -> dict[str, str]:
     return {"settings": basis["settings"], **basis["rules"], **basis["releases"]}
 
 
-def _words(data: list[dict[str, Any]]) -> str:
-    """A plan as it was posted, in words: "none" if nothing is changed."""
-    told = [*map(_remedy, data)]
+def _words(data: list[dict[str, Any]], other: list[dict[str, Any]]) -> str:
+    """What a plan as it was posted has more than another one, in words: "none" for nothing."""
+    told = [_remedy(each) for each in data if each not in other]
     return (", ".join(told) if len(told) < 3 else listed(told)) or "none"
 
 

@@ -181,6 +181,7 @@ def verify(wanted: Plan, after: Run, state: RunState | None = None) -> None:
         "error" if serious else "warning",
         f"vlmguard's change for {names} had no effect: {cut(left[0].why, 90)}",
         advice=("please report this line", "VLMGUARD=off starts the run without vlmguard"),
+        evidence=left[0].why,
     )
     judge([finding], state)
 

@@ -68,7 +68,7 @@ class Completer:
         processor, given = self.scene.processor, self.scene.options.block
         if processor is None:
             block = blanks.build(self.family, self.config)
-            made = ", from its config"
+            made = " by the model's config"
         else:
             block, made = given or dummy.build(processor), ""
         if self.placeholders and not self.placeholders & set(block.ids):
@@ -148,8 +148,8 @@ class Completer:
             return batch
         assert self.block is not None
         self.put_in = self.block.length
-        longer = f"{self.put_in} tokens, in its logits too"
-        self._wait(fixes, f"a dummy image is added, {longer}{self.made}")
+        longer = f"logits: +{self.put_in} tokens"
+        self._wait(fixes, f"a dummy image{self.made} is added ({longer})")
         return done
 
     def _wait(self, fixes: tuple[Finding, ...], how: str) -> None:

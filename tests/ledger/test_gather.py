@@ -12,6 +12,7 @@ import pytest
 from vlmguard.ledger.between_ranks import packed
 from vlmguard.ledger.between_ranks.gather import LARGEST, LOOKS, Gather
 from vlmguard.ledger.between_ranks.packed import Block
+from vlmguard.runtime import ballot
 from vlmguard.runtime.mailbox import Mailbox
 
 LOCK = threading.Lock()
@@ -238,3 +239,14 @@ def test_a_rank_that_does_not_come_is_waited_for_once_and_finds_a_no():
     began = time.monotonic()
     assert not any(rank.agree(1) for rank in (one, two, late))
     assert time.monotonic() - began < 1
+
+
+def test_a_decision_of_an_earlier_membership_is_no_answer(monkeypatch):
+    """Its keys are still there when ranks join again: one that comes alone is not let through."""
+    every = places(2)
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(lambda rank: rank.agree(0), every)) == [True] * 2
+    store = every[0]._box().store
+    monkeypatch.setattr(ballot, "_began", lambda: time.time() + 1)
+    alone = Gather(lambda: Mailbox(store, "ledger"), 0, 2)
+    assert not alone.agree(0, 0.05)

@@ -7,7 +7,7 @@ import itertools
 import pytest
 import torch
 
-from vlmguard_torch.ledger.gradients.sketch import BLOCK, readable, sketch
+from vlmguard_torch.ledger.gradients.sketch import BLOCK, norm, readable, sketch
 
 
 def test_a_sketch_is_the_sum_of_its_shards():
@@ -53,3 +53,10 @@ def test_what_cannot_be_read():
     assert not readable(torch.ones(2).to_sparse())
     assert not readable(torch.ones(2, dtype=torch.complex64))
     assert not readable(torch.ones(2, device="meta"))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("entries", [1, 1000, BLOCK + 33])
+def test_a_norm_is_that_of_torch(dtype, entries):
+    tensor = torch.randn(entries, generator=torch.Generator().manual_seed(2)).to(dtype)
+    assert torch.allclose(norm(tensor).double(), tensor.double().norm(), rtol=1e-4)

@@ -168,7 +168,7 @@ def of_ranks():
         shown = agree._parted(one, two)
         yield agree._finding("have different settings or releases", 17, shown, agree._SAME)
     plans = ([{"kind": "Variant", "use_reentrant": False, "find_unused": True}], [])
-    words = tuple(map(agree._words, plans))
+    words = tuple(agree._words(one, two) for one, two in (plans, plans[::-1]))
     yield agree._finding("planned different changes", 17, words, agree._FAULT)
 
 
@@ -229,7 +229,7 @@ CHANGE = {
     "ZeRO-3",
     "MeanLoss": "model_accepts_loss_kwargs: True → False",
     "Freeze": "vision: 391 parameter tensors trainable → frozen",
-    "DummyImage": "a dummy image is added, 1234 tokens, in its logits too, from its config",
+    "DummyImage": "a dummy image by the model's config is added (logits: +1234 tokens)",
 }
 HELD = "without media got a blank input, and it held"
 FAILED = "forwards here, and then the ranks failed together"

@@ -121,7 +121,8 @@ def nothing(choice: Choice) -> Finding:
         "VG405",
         "error",
         f"this run would fail, whatever use_reentrant is: {choice.evidence.partition(': ')[0]}",
-        advice=tuple(map(_advised, choice.instead)) or "nothing near it is known to work",
+        advice=tuple(map(_advised, choice.instead))
+        or "try other releases: nothing near these is known to work",
         evidence=f"{choice.evidence} ({choice.how})" if choice.how else choice.evidence,
     )
 

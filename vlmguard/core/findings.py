@@ -102,10 +102,10 @@ def tail(name: str, most: int = 40) -> str:
 
 
 def listed(names: Sequence[str], most: int = 2) -> str:
-    """ "a and b"; of more than ``most`` the first one and how many there are besides."""
+    """ "a and b", "a, b, c"; of more than ``most`` the first one and how many there are besides."""
     if len(names) > most:
         return f"{names[0]} and {len(names) - 1} more"
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    return ", ".join(names) if len(names) > 2 else " and ".join(names)
 
 
 def as_data(remedy: Wish) -> dict[str, Any]:

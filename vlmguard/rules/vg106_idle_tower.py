@@ -80,7 +80,8 @@ def _ddp(run: Run) -> Finding | None:
             f"DDP would fail at step 2: no row uses {len(run.never_used)} trainable tensors, such "
             f"as {tail(run.never_used[0])}"
         )
-        return _finding("error", why, (Choose(),), (FindUnused(),))
+        seen = f"never used: {run.never_used[0]}"
+        return _finding("error", why, (Choose(),), (FindUnused(),), seen)
     skipped = _skipped(run)
     if not skipped or run.pads or run.may_be_unused == "no":
         return None
@@ -132,10 +133,10 @@ def _skipped(run: Run) -> str:
     """What trains and has no gradient where a batch holds text alone; "" for nothing."""
     towers = [tower.kind for tower in run.trained_towers]
     if not (run.text_skips and run.known("text_skips")):
-        return listed(towers)
+        return listed(towers, 3)
     many = len(run.text_skips)
     if towers:
-        return listed([*towers, f"{many} other tensor{'s' if many > 1 else ''}"], 3)
+        return listed([*towers, f"{many} other tensor{'s' if many > 1 else ''}"], 4)
     return f"{many} tensors such as {tail(run.text_skips[0])}" if many > 1 else run.text_skips[0]
 
 
@@ -144,7 +145,7 @@ def _collectives(run: Run) -> Finding | None:
     frozen = partitioned and not run.trained_towers
     if not partitioned and (run.strategy not in ZERO or run.phase != "train"):
         return None
-    gathered = listed([tower.kind for tower in run.image_towers])
+    gathered = listed([tower.kind for tower in run.image_towers], 3)
     names = gathered if partitioned else _skipped(run)
     if run.media_apart and run.known("media_apart"):
         return _media_apart(run)
@@ -164,7 +165,7 @@ def _collectives(run: Run) -> Finding | None:
         else might,
         (PadWithBlank(),) if run.can_pad else (),
         (PadWithBlank(), *_other(run)),
-        "" if run.can_pad else run.cannot_pad,
+        "" if run.can_pad else f"no blank input: {run.cannot_pad}",
     )
 
 
@@ -180,7 +181,7 @@ def _media_apart(run: Run) -> Finding:
         f"one{cannot}",
         (PadWithBlank(),) if run.can_pad else (),
         ("give all batches the same kinds of media",),
-        run.cannot_pad,
+        f"no blank input: {run.cannot_pad}" if run.cannot_pad else "",
     )
 
 
@@ -191,7 +192,7 @@ def alone(run: Run, fault: str, others: list[int | None]) -> Finding:
     return Finding(
         CODE,
         "error",
-        f"{these} would hang: the blank input failed on this rank alone ({cut(said, 28)})",
+        f"{these} would hang: the blank input failed here and not there ({cut(said, 28)})",
         scope="rank",
         advice=(PadWithBlank(),),
         evidence=f"seen in this run: {said[:160]}",
@@ -214,7 +215,7 @@ def _finding(
     why: str,
     remedies: tuple[Wish, ...],
     advice: tuple[Advice | str, ...],
-    cannot: str = "",
+    seen: str = "",
 ) -> Finding:
-    evidence = f"{EVIDENCE}; no blank input: {cannot}" if cannot else EVIDENCE
+    evidence = f"{EVIDENCE}; {seen}" if seen else EVIDENCE
     return Finding(CODE, level, why, remedies=remedies, advice=advice, evidence=evidence)

@@ -51,7 +51,7 @@ def pre_wrap(run: Run) -> Finding | None:
         "note",
         f"{by} sets use_reentrant={effective}; your {asked} {known}",
         remedies=remedies,
-        advice="to keep yours: VLMGUARD_RULES=VG111=fix" if remedies else "",
+        advice="set VLMGUARD_RULES=VG111=fix to keep yours" if remedies else "",
         evidence="huggingface/trl#6356; compat/verdicts.toml",
     )
 

@@ -57,7 +57,7 @@ def pre_wrap(run: Run) -> Finding | None:
         f"under {run.strategy} ranks with different numbers of images hang: "
         f"{tail(run.per_image[0], 28)} runs once per image",
         advice=(SameImages(), Strategy("zero2")),
-        evidence="observed on a tiny copy of the model",
+        evidence=f"observed on a tiny copy of the model: {run.per_image[0]}",
     )
 
 

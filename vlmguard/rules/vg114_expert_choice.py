@@ -48,5 +48,6 @@ def pre_wrap(run: Run) -> Finding | None:
         "note",
         f"if rows choose different experts of {tail(run.experts, 24)}, ZeRO-3 may fail or hang",
         advice="deepspeed.utils.set_z3_leaf_modules(model, [the class that holds the experts])",
-        evidence="own runs, deepspeed 0.19.8: `disagreement on list contents`",
+        evidence="own runs, deepspeed 0.19.8: `disagreement on list contents`; in this model "
+        + run.experts,
     )

@@ -39,7 +39,8 @@ ROWS = True
 @hookimpl
 def pre_step(run: Run, batch: Batch | None) -> Finding | None:
     for number, sample in enumerate(batch.samples if batch else ()):
-        name = cut(sample.called(number), 46)
+        whole = sample.called(number)
+        name = cut(whole, 46)
         if sample.missing:
             why = f"{name} has {', '.join(sample.keys)} but no {', '.join(sample.missing)}"
         elif sample.placeholders and not sample.keys and sample.images != 0:
@@ -49,5 +50,8 @@ def pre_step(run: Run, batch: Batch | None) -> Finding | None:
             )
         else:
             continue
-        return Finding(CODE, "error", why, scope="rank", advice="complete the data or the collator")
+        return Finding(
+            CODE, "error", why, scope="rank",
+            advice="complete the data or the collator", evidence=f"seen in {whole}",
+        )  # fmt: skip
     return None

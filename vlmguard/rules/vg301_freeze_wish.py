@@ -38,12 +38,13 @@ def pre_wrap(run: Run) -> Finding | None:
     if not run.freeze or not run.unfrozen:
         return None
     flags = list(run.conflicting_flags)
+    by = f"; by {', '.join(flags)}" if flags else ""
     such = f" ({listed(flags, 1)})" if flags else f": {tail(run.unfrozen_example, 32)}"
     return Finding(
         CODE,
         "error",
         f"freeze = {list(run.freeze)}, but {run.unfrozen} of these tensors would train{such}",
         remedies=(Freeze(run.freeze),),
-        advice="to train them: freeze = none (--vlmguard-freeze none)",
-        evidence=f"would train: {run.unfrozen_example}",
+        advice="set freeze = none to train them (--vlmguard-freeze none)",
+        evidence=f"would train: {run.unfrozen_example}{by}",
     )

@@ -115,7 +115,7 @@ def _some(kind: str, names: list[str], number: int) -> Finding | None:
         f"no gradient reached {len(names)} of the {number} trainable parameter tensors of {kind} "
         f"in two steps that trained the others, such as {tail(names[0])}"
     )
-    return Finding(CODE, "note", why, scope="rank")
+    return Finding(CODE, "note", why, scope="rank", evidence=f"seen in this run: {names[0]}")
 
 
 def _advice(run: Run, kind: str, wiring: str) -> tuple[Advice | str, ...]:

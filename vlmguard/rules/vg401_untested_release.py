@@ -48,7 +48,7 @@ def pre_wrap(run: Run) -> Finding | None:
         f"not measured: {named}"
         + (f"; vlmguard uses: {cut(choice.evidence, 44)}" if choice.evidence else ""),
         advice=(
-            "vlmguard compat shows what works here",
+            f"type vlmguard compat --strategy {run.strategy}",
             "VLMGUARD_RULES=VG401=error stops such runs",
         ),
         evidence=choice.evidence,

@@ -47,4 +47,9 @@ def pre_wrap(run: Run) -> Finding | None:
         "warning",
         f"checks are off: {'; '.join(told)}",
         advice="update vlmguard; vlmguard doctor -v lists all",
+        evidence="; ".join(
+            f"{what}: {', '.join(names)}"
+            for what, names in (("missing", run.missing_seams), ("replaced", run.lost_seams))
+            if names
+        ),
     )

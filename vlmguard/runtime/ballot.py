@@ -135,7 +135,8 @@ def meet(ballot: Ballot, rank: int, world: int, wait: float) -> bool:
     came = ballot.count("here", 1)
     if came < world and until(ballot.decided, wait, world):
         return ballot.read().known
-    return ballot.settle(rank, came == world, came).known
+    found = ballot.settle(rank, came == world, came)
+    return found.known and (came <= world or _own(found))
 
 
 def decide(ballot: Ballot, rank: int, world: int, value: object, wait: float) -> Decision:
@@ -150,7 +151,7 @@ def decide(ballot: Ballot, rank: int, world: int, value: object, wait: float) ->
     came = ballot.cast(rank, value)
     if came > world:  # of an earlier membership; who waits for us need not
         found = ballot.publish(rank, world)
-        return found if _published(found) > _began() + _APART else Decision(False, came)
+        return found if _own(found) else Decision(False, came)
     if came < world and until(ballot.decided, wait, world):
         return ballot.read()
     return ballot.publish(rank, world)
@@ -171,6 +172,11 @@ def until(done: Callable[[], bool], wait: float, world: int) -> bool:
 
 def _token(rank: int) -> str:
     return f"{rank}.{os.getpid()}.{time.time_ns()}"
+
+
+def _own(found: Decision) -> bool:
+    """Whether it was published since this process began: not by an earlier membership."""
+    return _published(found) > _began() + _APART
 
 
 def _published(decision: Decision) -> float:

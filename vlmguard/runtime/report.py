@@ -165,10 +165,12 @@ def _advised(told: str, finding: Finding, spell: Spell | None) -> str:
     one = alternatives(finding.advice, spell, flags_alone=True)[0]
     rest = f"; others: vlmguard rule {finding.code}"
     shorter = ["; or ".join(every[:number]) + rest for number in range(len(every) - 1, 0, -1)]
+    if shorter and one != every[0]:
+        shorter.append(one + rest)
     for advice in ("; or ".join(every), *shorter, every[0], one):
         if len(stderr.PREFIX + told) <= WIDTH and len(advice) <= WIDTH - len(_INDENT):
             return f"{told}\n{_INDENT}{advice}"
-        flowing = f"{told}{_TO_DO}{advice}"
+        flowing = f"{told}{_TO_DO[told.endswith('?') :]}{advice}"
         if len(stderr.PREFIX + flowing) <= 2 * WIDTH and "\n" not in told:
             return flowing
     return f"{told}\n{_INDENT}{every[0]}"

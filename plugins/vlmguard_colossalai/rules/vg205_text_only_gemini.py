@@ -66,9 +66,9 @@ def pre_step(run: Run, batch: Batch | None) -> Finding | None:
         return _unknown(run, why_not) if trains and run.world > 1 else None
     hang = "ranks with and without media would hang"
     if run.strategy == "gemini" and trains and not used:
-        what = f"Gemini would crash, hang or train {listed(towers)} wrongly"
+        what = f"Gemini would crash, hang or train {listed(towers, 3)} wrongly"
     elif run.strategy in ("gemini", "lowlevelzero") and trains and run.world > 1:
-        what = f"{hang}: {listed(towers)} train{'s' if len(towers) == 1 else ''}"
+        what = f"{hang}: {listed(towers, 3)} train{'s' if len(towers) == 1 else ''}"
     elif run.strategy == "gemini" and run.world > 1 and getattr(batch, "reorders", False):
         what = f"{hang}: they gather chunks in another order"
     else:

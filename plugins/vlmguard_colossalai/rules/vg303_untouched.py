@@ -56,5 +56,5 @@ def pre_step(run: Run, gradients: Gradients | None) -> Finding | None:
             "give every row an image",
             "if they are not meant to train, freeze them before boost",
         ),
-        evidence="own runs, colossalai 0.5.0",
+        evidence=f"own runs, colossalai 0.5.0; {', '.join(gradients.untouched)}: {names[0]}",
     )

@@ -104,18 +104,19 @@ SENTENCES = {
 
 
 _STRATEGY = (
-    "see vlmguard compat for these releases; or try plain DDP, and report it to the strategy's "
+    "type vlmguard compat --strategy {strategy}; or try plain DDP, and report it to the strategy's "
     "authors if that is right"
 )
-_TWICE = "set the other use_reentrant (vlmguard compat)"
+_TWICE = "set the other use_reentrant (vlmguard compat --strategy {strategy})"
 _STALE = "clear gradients in each step (set_to_none)"
+_BLANK = "give rows without an image a blank image"
 ADVICE = {
     "own": "call the wrapped model, not the one inside",
     "no_sync": "leave no_sync() for the last micro-batch",
     "ranks": "look for a hook or a clipping of one rank alone",
-    "missing": "usually its forward went past the wrapper, or its gradient came too late",
+    "missing": "call the wrapped model on each rank; or look for a gradient that comes too late",
     "twice": _TWICE,
-    "earlier": f"{_STALE}; or under ZeRO-3 give rows without an image a blank image",
+    "earlier": _STALE,
     "earlier too": _STALE,
     "first": _TWICE,
     "later": _TWICE,
@@ -128,8 +129,11 @@ ADVICE = {
 def advice(word: str, strategy: str = "") -> str:
     """What to do about it, or what usually causes it. Between backward and DeepSpeed's step there
     is no place for a user's code."""
+    if word == "earlier" and strategy == "zero3":
+        return f"{_BLANK}; or {_STALE}"
     inside = word == "grown" and strategy.startswith("zero")
-    return _STRATEGY if inside else ADVICE.get(word, _STRATEGY)
+    told = _STRATEGY if inside else ADVICE.get(word, _STRATEGY)
+    return told.format(strategy=strategy or "ddp")
 
 
 def sentence(word: str, rank: int | None) -> str:

@@ -109,11 +109,12 @@ def _blocks(tensor: torch.Tensor, start: int) -> Iterator[tuple[int, torch.Tenso
 
 
 def norm(tensor: torch.Tensor) -> torch.Tensor:
-    """The root of the sum of squares, in 32 bits. Of low precision the CPU would make a copy in 32
-    bits of the whole."""
+    """The root of the sum of squares, in 32 bits at least. Of low precision the CPU would make a
+    copy in 32 bits of the whole."""
     tensor = tensor.detach()
     if tensor.device.type != "cpu" or tensor.dtype.itemsize > 2 or tensor.numel() <= BLOCK:
-        return torch.linalg.vector_norm(tensor, dtype=torch.float32)
+        to = torch.promote_types(tensor.dtype, torch.float32)
+        return torch.linalg.vector_norm(tensor, dtype=to)
     parts = [torch.linalg.vector_norm(part, dtype=torch.float32) for _, part in _blocks(tensor, 0)]
     return torch.linalg.vector_norm(torch.stack(parts))
 
