@@ -110,6 +110,8 @@ READS = {
     "a list by its name": (OFF, "parse_args_into_dataclasses(args=words)", "cannot tell"),
     "TRL's parser": (OFF, "parse_args_and_config(words)", "cannot tell"),
     "a word less": ("sys.argv.pop(1)\n", "parse_args_into_dataclasses()", "cannot tell"),
+    "a word less, by name": ("from sys import argv\nargv.pop(1)\n",
+                             "parse_args_into_dataclasses()", "cannot tell"),
     "a word deleted": ("del sys.argv[1]\n", "parse_args_into_dataclasses()", "cannot tell"),
     "a new list": ("sys.argv = sys.argv[:1]\n", "parse_args_into_dataclasses()", "cannot tell"),
     "what is left over": ("", "parse_args_into_dataclasses(return_remaining_strings=True)",
@@ -130,6 +132,8 @@ def test_a_word_that_the_script_may_take_itself_is_not_called_wrong(how, words, 
     assert verdict.state == state, verdict.reason
     assert verdict.code(False) == (1 if state == "wrong" else 2)
     assert "sft" in verdict.reason
+    module = judged(f"PYTHONPATH=lib:code python -m go {words} {FLAGS}")
+    assert (module.state, module.reason) == (state, verdict.reason)
     assert judged(f"{LIBRARY} python code/go.py {FLAGS}").state == "judged"
 
 

@@ -150,7 +150,8 @@ def _takes(node: ast.AST) -> bool:
     if _name(node.func) in _PARSES:
         named = [word.value for word in node.keywords if word.arg in _PARSES_WITH]
         return any(ast.unparse(one) not in _WHOLE for one in (*node.args[:2], *named))
-    return ast.unparse(node.func) in ("sys.argv.pop", "sys.argv.remove")
+    called = ast.unparse(node.func).removeprefix("sys.")
+    return called in ("argv.pop", "argv.remove")
 
 
 @dataclass(frozen=True)
