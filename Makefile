@@ -2,8 +2,10 @@
 # campaigns; of many real runs it draws some, and prints the seed. make frameworks: every real run.
 PYTHON ?= python3
 ENVS = $(PYTHON) tests/kit/envs.py
-DEV = .envs/dev/bin
-DOCS = .envs/docs/bin
+# VLMGUARD_ENVS: an absolute folder with the environments, for several checkouts.
+ENVS_HOME = $(or $(VLMGUARD_ENVS),.envs)
+DEV = $(ENVS_HOME)/dev/bin
+DOCS = $(ENVS_HOME)/docs/bin
 # Tests start hundreds of processes: where bytecode is not kept, each compiles its modules anew.
 export PYTHONDONTWRITEBYTECODE =
 REAL = tests/frameworks tests/ordinary tests/ledger tests/lab tests/release tests/gpu tests/bench
@@ -90,16 +92,16 @@ REHEARSES = PYTHONPATH=$(CURDIR)/tests/kit/standins:$(CURDIR)/tests/kit/programs
 rehearse-all: dev
 	@test -d "$(SCRIPTS)/examples" || { echo "make rehearse-all SCRIPTS=FOLDER: a checkout of ms-swift's repository"; exit 2; }
 	@$(ENVS) make swift
-	$(REHEARSES) .envs/swift/bin/python -m tools.scripts.campaign $(SCRIPTS) --commit $$(git -C $(SCRIPTS) rev-parse HEAD)
+	$(REHEARSES) $(ENVS_HOME)/swift/bin/python -m tools.scripts.campaign $(SCRIPTS) --commit $$(git -C $(SCRIPTS) rev-parse HEAD)
 	$(DEV)/python -m tools.pages
 
 # The same, resumable, of commands that real gloo ranks are run on, too.
 rehearse-jobs: dev
 	@$(ENVS) make swift trl llamafactory flagembedding
-	$(REHEARSES) .envs/trl/bin/python -m tests.frameworks.rehearse.jobs trl
-	$(REHEARSES):$(CURDIR)/tests/kit/stubs .envs/llamafactory/bin/python -m tests.frameworks.rehearse.jobs llamafactory
-	$(REHEARSES) .envs/flagembedding/bin/python -m tests.frameworks.rehearse.jobs flagembedding
-	$(REHEARSES) .envs/swift/bin/python -m tests.frameworks.rehearse.jobs swift --shares
+	$(REHEARSES) $(ENVS_HOME)/trl/bin/python -m tests.frameworks.rehearse.jobs trl
+	$(REHEARSES):$(CURDIR)/tests/kit/stubs $(ENVS_HOME)/llamafactory/bin/python -m tests.frameworks.rehearse.jobs llamafactory
+	$(REHEARSES) $(ENVS_HOME)/flagembedding/bin/python -m tests.frameworks.rehearse.jobs flagembedding
+	$(REHEARSES) $(ENVS_HOME)/swift/bin/python -m tests.frameworks.rehearse.jobs swift --shares
 	$(DEV)/python -m tools.pages
 
 # Hours, resumable: the frameworks' own tests with the guard off and on. Each argument is a checkout

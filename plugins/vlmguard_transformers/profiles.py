@@ -39,7 +39,10 @@ def select(trainer: Any, profiles: list[Profile]) -> Profile:
         owners = [p for p in profiles if any(fnmatchcase(name, own) for own in p.owns)]
         if len(owners) > 1:
             named = " and ".join(sorted(owner.name for owner in owners))
-            raise TwoProfiles(f"the profiles {named} both own {name}")
+            raise TwoProfiles(
+                f"the profiles {named} both own {name}; a profile that is registered in two ways "
+                "needs the same module:name in both"
+            )
         if owners:
             return owners[0]
     return PLAIN

@@ -101,6 +101,42 @@ def test_modules_are_found_where_python_finds_them(way, place):
     assert "freeze_tower" in refused.reason
 
 
+PARSE = "    parser = transformers.HfArgumentParser((ModelArguments, OwnArguments))\n"
+OFF = "words = sys.argv[1:]\nif words[:1] == ['sft']: words.pop(0)\n"
+READS = {
+    "all of it": ("", "parse_args_into_dataclasses()", "wrong"),
+    "all of it, as a list": ("", "parse_args_into_dataclasses(args=sys.argv[1:])", "wrong"),
+    "a list of its own": (OFF, "parse_args_into_dataclasses(words)", "cannot tell"),
+    "a list by its name": (OFF, "parse_args_into_dataclasses(args=words)", "cannot tell"),
+    "TRL's parser": (OFF, "parse_args_and_config(words)", "cannot tell"),
+    "a word less": ("sys.argv.pop(1)\n", "parse_args_into_dataclasses()", "cannot tell"),
+    "a word less, by name": ("from sys import argv\nargv.pop(1)\n",
+                             "parse_args_into_dataclasses()", "cannot tell"),
+    "a word deleted": ("del sys.argv[1]\n", "parse_args_into_dataclasses()", "cannot tell"),
+    "a new list": ("sys.argv = sys.argv[:1]\n", "parse_args_into_dataclasses()", "cannot tell"),
+    "what is left over": ("", "parse_args_into_dataclasses(return_remaining_strings=True)",
+                          "cannot tell"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", ["sft", "--stage sft"])
+@pytest.mark.parametrize("how", READS)
+def test_a_word_that_the_script_may_take_itself_is_not_called_wrong(how, words, place, tmp_path):
+    before, call, state = READS[how]
+    place("code", "code/go.py", f"import sys\n{before}{ENTRY}")
+    own = tmp_path / "code/ours/train.py"
+    text = own.read_text()
+    assert PARSE in text
+    own.write_text(text.replace(PARSE, f"{PARSE}    parser.{call}\n"))
+    verdict = judged(f"{LIBRARY} python code/go.py {words} {FLAGS}")
+    assert verdict.state == state, verdict.reason
+    assert verdict.code(False) == (1 if state == "wrong" else 2)
+    assert "sft" in verdict.reason
+    module = judged(f"PYTHONPATH=lib:code python -m go {words} {FLAGS}")
+    assert (module.state, module.reason) == (state, verdict.reason)
+    assert judged(f"{LIBRARY} python code/go.py {FLAGS}").state == "judged"
+
+
 def test_without_its_folder_it_is_not_found(place):
     """The other side: nothing of a package that Python would not find."""
     place("elsewhere", "code/go.py", ENTRY)

@@ -122,6 +122,19 @@ def test_doctor_sees_an_armed_python_and_off(monkeypatch):
     assert "switched off" in "\n".join(doctor.text(told))
 
 
+def test_doctor_lists_the_profiles_that_only_entry_points_name(tmp_path, monkeypatch):
+    told = tmp_path / "fake-1.0.dist-info"
+    told.mkdir()
+    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: fake\nVersion: 1.0\n")
+    (told / "entry_points.txt").write_text("[vlmguard.profiles]\nfake = not_here.profile:Fake\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert doctor._profiles() == ["fake (not_here.profile:Fake)"]
+    report = doctor.Report(False, probe.Start(True), "", {}, profiles=doctor._profiles(),
+                           settings={"digest": "x", "sources": [], "rules": {}})  # fmt: skip
+    line = "profiles of other packages: fake (not_here.profile:Fake)"
+    assert line in list(doctor.text(report))
+
+
 def test_doctor_shows_a_bad_setting_whole(monkeypatch, tmp_path):
     (tmp_path / "vlmguard.toml").write_text('[rules]\nVG1O1 = "of"\n')
     monkeypatch.chdir(tmp_path)

@@ -135,6 +135,8 @@ def errors(path: Path) -> list[str]:
     found = []
     if model is Failure and not re.fullmatch(rf"{CODE}-[a-z0-9-]+", path.stem):
         found.append(f"{path.name}: a failure's file is VG701-short-name.toml, from VG701 on")
+    twins = path.parent.glob(f"{path.stem[:5]}-*") if model is Failure else ()
+    found += [f"{path.name}: {p.name} has the same code" for p in twins if p.name < path.name]
     try:
         model.model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
@@ -169,9 +171,8 @@ def _line(lines: list[str], loc: tuple[str | int, ...]) -> int:
     mine = [n for n in heads[:-1] if lines[n - 1] == f"[[{loc[0]}]]"]
     part = mine[int(loc[1])] if mine and len(loc) > 1 else 1
     end = next(n for n in heads if n > part)
-    words = [str(one) for one in loc if isinstance(one, str)]
-    inside = range(part, end)
-    found = (n for word in reversed(words) for n in inside if re.match(rf"{word}\b", lines[n - 1]))
+    words, inside = [one for one in reversed(loc) if isinstance(one, str)], range(part, end)
+    found = (n for word in words for n in inside if re.match(rf"{word}\b", lines[n - 1]))
     return next(found, part)
 
 

@@ -155,6 +155,15 @@ def test_pairs_and_packed_rows():
     assert [s.prefix for s in qwen_batch([pair]).samples] == ["chosen_", "rejected_"]
 
 
+@pytest.mark.parametrize("name", families.MODEL_TYPES)
+def test_keys_that_a_family_needs_are_looked_for_in_rows(name):
+    """A key that is not looked for is never found: VG201 would report every healthy row."""
+    config = types.SimpleNamespace(model_type=families.MODEL_TYPES[name][0])
+    needs = families.of(config).needs
+    unknown = {*needs, *(key for keys in needs.values() for key in keys)} - {*encoded.VISUAL}
+    assert not unknown, f"{name}.NEEDS: add to VISUAL in vlmguard_swift/encoded.py: {unknown}"
+
+
 def test_unknown_families_are_not_judged():
     template = types.SimpleNamespace(config=types.SimpleNamespace(model_type="new"))
     sample = encoded.Look(template, [image_row(count=1)]).batch().samples[0]

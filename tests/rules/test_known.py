@@ -9,6 +9,7 @@ import types
 import weakref
 from dataclasses import replace
 
+from tests.explain import schema
 from vlmguard import registry
 from vlmguard.core.facts import Failure, Run, Tower
 from vlmguard.rules import known
@@ -30,6 +31,15 @@ def test_file_names_say_what_the_catalogue_says():
     told = {rule.CODE: rule.NAME for rule in known.RULES}
     assert told == {entry.code: entry.name for entry in catalogue.load()}
     assert known.RULES[0].__doc__ == rules.page("VG501")
+
+
+def test_two_files_of_the_catalogue_do_not_have_the_same_code(tmp_path):
+    text = (catalogue.HERE / "catalogue" / "VG529-bf16.toml").read_text()
+    files = [tmp_path / name for name in ("VG702-one.toml", "VG702-two.toml", "VG703-one.toml")]
+    for file in files:
+        file.write_text(text)
+    told = [error for file in files for error in schema.errors(file)]
+    assert told == ["VG702-two.toml: VG702-one.toml has the same code"]
 
 
 def test_the_catalogue_is_imported_at_the_first_exception():

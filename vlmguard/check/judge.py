@@ -13,7 +13,7 @@ from vlmguard.check.deep import client
 from vlmguard.check.facts import Draft
 from vlmguard.check.framework import CannotTell, Edit, Framework
 from vlmguard.check.launcher import Job
-from vlmguard.check.reading import model_config, paths, places, python_files, row_kinds
+from vlmguard.check.reading import model_config, paths, places, python_files, row_kinds, scripts
 from vlmguard.check.reading.fields import Values, Wrong
 from vlmguard.check.reading.files import Files, Unreadable
 from vlmguard.check.shell.state import Trace, known
@@ -114,9 +114,11 @@ def _judged(
     values, bare, rest = parsed.values, parsed.job, parsed.rest
     clear = [word for word in rest if known(word)]
     if clear:
-        raise Wrong(
-            owner.refused(redact.words(clear), values.fields) + owner.hint(clear, values.fields)
-        )
+        shown, near = redact.words(clear), owner.hint(clear, values.fields)
+        if owner.own_code and scripts.takes_words(scripts.module(job.target, files)):
+            raise CannotTell("the script reads its command itself, and not all that it does with "
+                             f"{list(shown)} can be seen here{near}")  # fmt: skip
+        raise Wrong(owner.refused(shown, values.fields) + near)
     used = options.settings_of(parsed.mine, job.call.folder, bare.env)
     settings.check_environment(bare.env)
     settings.check_codes(used, registry.get().rules)

@@ -58,6 +58,7 @@ class Report:
         problem: why a Python that is started here is not armed; "" if it is.
         settings: digest and sources, or "error".
         others: rules that third parties brought.
+        profiles: theirs that entry points name, each with the framework's name there.
         works: for each strategy and tuning, what the tables say.
         defaults: defaults of installed releases that earlier ones did not have.
         cards: what torch was built for, and this machine's GPUs, as lines.
@@ -70,6 +71,7 @@ class Report:
     frameworks: list[probe.Attached] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
     others: list[str] = field(default_factory=list)
+    profiles: list[str] = field(default_factory=list)
     works: list[dict[str, Any]] = field(default_factory=list)
     defaults: list[dict[str, str]] = field(default_factory=list)
     cards: list[str] = field(default_factory=list)
@@ -133,6 +135,7 @@ def look() -> Report:
         frameworks=attached,
         settings=_settings(),
         others=_others(),
+        profiles=_profiles(),
         works=list(_works(packages)) if "torch" in packages else [],
         defaults=[asdict(each) for each in _changed({**packages, **frameworks})],
     )
@@ -178,6 +181,14 @@ def _others() -> list[str]:
     return [f"{code} {rule.NAME}" for code, rule in rules if not code.startswith("VG")]
 
 
+def _profiles() -> list[str]:
+    """Profiles of other packages by their entry points; none of them is imported."""
+    from importlib import metadata
+
+    entries = metadata.entry_points(group="vlmguard.profiles")
+    return sorted({f"{entry.name} ({entry.value})" for entry in entries})
+
+
 def _works(releases: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     """What `compat.choose` answers here for each strategy; tunings with one answer together."""
     from vlmguard.compat import cases, choice
@@ -221,6 +232,8 @@ def text(found: Report, verbose: bool = False) -> Iterator[str]:
     yield from _frameworks(found, verbose)
     if found.others:
         yield f"rules of other packages: {', '.join(found.others)}"
+    if found.profiles:
+        yield f"profiles of other packages: {', '.join(found.profiles)}"
     if "error" not in found.settings:
         yield from _settings_text(found)
     if found.works:

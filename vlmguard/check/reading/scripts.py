@@ -18,6 +18,10 @@ _CONFIG = re.compile(r"Config$|Arguments$")
 _LIBRARIES = ("accelerate", "deepspeed", "peft", "torch", "transformers", "trl")
 """What they train with stands in the script itself."""
 _PARSERS = ("HfArgumentParser", "TrlParser", "H4ArgumentParser")
+_PARSES = ("parse_args_into_dataclasses", "parse_args_and_config")
+_PARSES_WITH = ("args", "return_remaining_strings")
+_WHOLE = ("None", "False", "sys.argv[1:]")
+"""With one of these the parser reads the whole command, and all of it or none."""
 
 
 def module(target: str, files: Files) -> str:
@@ -128,6 +132,26 @@ def _calls(module: str) -> Iterator[tuple[str, ast.Call]]:
         tree = python_files.parsed(each)
         calls = (node for node in (ast.walk(tree) if tree else ()) if isinstance(node, ast.Call))
         yield from ((each, node) for node in calls)
+
+
+@python_files.cached
+def takes_words(module: str) -> bool:
+    """Whether a script may take words off its command before its parser reads the rest, or asks
+    the parser for the words that are left over."""
+    trees = [python_files.parsed(each) for each in followed(module)] if module else []
+    return any(_takes(node) for tree in trees if tree for node in ast.walk(tree))
+
+
+def _takes(node: ast.AST) -> bool:
+    if isinstance(node, (ast.Assign, ast.Delete)):
+        return any(ast.unparse(one).startswith("sys.argv") for one in node.targets)
+    if not isinstance(node, ast.Call):
+        return False
+    if _name(node.func) in _PARSES:
+        named = [word.value for word in node.keywords if word.arg in _PARSES_WITH]
+        return any(ast.unparse(one) not in _WHOLE for one in (*node.args[:2], *named))
+    called = ast.unparse(node.func).removeprefix("sys.")
+    return called in ("argv.pop", "argv.remove")
 
 
 @dataclass(frozen=True)
