@@ -58,7 +58,7 @@ def pre_step(run: Run, batch: Batch | None) -> Finding | None:
     if batch is None or batch.kinds != ("text",):
         return None
     why_not = getattr(batch, "why_not", "")
-    lacks = next(iter(getattr(batch, "lacks", ())), "pixel_values")
+    lacks, *more = tuple(getattr(batch, "lacks", ())) or ("pixel_values",)
     trains = run.may_be_unused != "no"
     towers = [tower.kind for tower in run.trained_towers] or ["vision"]
     used = getattr(batch, "used", False)
@@ -82,7 +82,8 @@ def pre_step(run: Run, batch: Batch | None) -> Finding | None:
         scope="rank",
         remedies=() if why_not else (DummyImage(),),
         advice=("guard_booster(booster, processor=…)", PadWithBlank()),
-        evidence="hpcaitech/ColossalAI#6102; own runs, colossalai 0.5.0"
+        evidence="hpcaitech/ColossalAI#6102; own runs, colossalai 0.5.0; this batch has no "
+        + ", ".join((lacks, *more))
         + (f"; no dummy image: {why_not}" if why_not else ""),
     )
 

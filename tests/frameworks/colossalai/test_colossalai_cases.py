@@ -79,7 +79,9 @@ def test_policy_error_stops_before_forward_and_names_what_is_missing(name):
     assert rank["error"].startswith("Stop: vlmguard stopped this run (rank 0). VG205")
     model = case.wish.get("model", "qwen2_vl")
     keys = {"two_tower": "pixel_values", "other": "images", "llava": "pixel_values"}
-    assert f"this batch has no {keys.get(model, 'pixel_values, image_grid_thw')}" in rank["error"]
+    assert f"; no {keys.get(model, 'pixel_values')}" in rank["error"]
+    every = f"this batch has no {keys.get(model, 'pixel_values, image_grid_thw')}"
+    assert any(every in each["evidence"] for each in done.records(f"{name}-error"))
     assert (len(rank["losses"]), done.outcomes(f"{name}-error")) == (step, {("VG205", "stopped")})
 
 
