@@ -57,7 +57,7 @@ def _alter(run: Run, change: Any) -> None:
 
 @injection(17, "VG610")
 def placeholders_as_targets(run: Run) -> None:
-    """The collator learns image placeholders"""
+    """The collator makes image placeholders targets"""
 
     def change(batch: Batch) -> Batch:
         seen = batch["input_ids"] == IMAGE

@@ -16,6 +16,7 @@ from tools.pages import (
     matrix_page,
     measured,
     ordinary_page,
+    proof,
     rehearsals_page,
     repositories_page,
     rule_pages,
@@ -33,6 +34,7 @@ def every() -> dict[Path, str]:
     seen[extras_page.PAGE] = extras_page.text()
     seen[suites_page.PAGE] = suites_page.text()
     seen[ordinary_page.PAGE] = ordinary_page.text()
+    seen[proof.PAGE] = proof.page()
     seen[ledger_page.PAGE] = ledger_page.text()
     seen[zoo_page.PAGE] = zoo_page.text()
     seen[repositories_page.PAGE] = repositories_page.text()

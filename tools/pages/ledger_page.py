@@ -127,7 +127,7 @@ def _said(line: Line) -> str:
 def _beside(errors: Sequence[Line]) -> Iterator[str]:
     rows = [line for line in errors if line["kind"] == 0]
     if rows:
-        yield "## Real errors beside them\n"
+        yield "## Errors of real programs, not among the kinds\n"
         yield "| put in as | ranks | updates off | found | what was said |"
         yield "| --- | --- | --- | --- | --- |"
         yield from (f"| {_row(line)} |" for line in rows)

@@ -140,7 +140,7 @@ def _excluded() -> Iterator[str]:
     """What is not drawn, with the reasons."""
     yield "## What is not drawn"
     yield ""
-    yield "Most of these combinations fail without vlmguard, too, or make no sense; a few are slow. Broken runs are tried elsewhere: see the [proof](proof.md)."
+    yield "Most of these combinations also fail without vlmguard, or make no sense. A few are only slow. Broken runs are tried elsewhere: see the [proof](proof.md)."
     yield ""
     yield from (f"- {reason}" for reason, _ in CONTRADICTIONS)
     yield ""

@@ -36,8 +36,9 @@ all that the run calls.
 | is healthy | train to the same bits; or be stopped (VG406), if the ranks then plan differently |
 | goes wrong | be fixed all the same, be as without vlmguard, or be stopped with the reason |
 
-`make test` draws six such runs anew each time. Three parts are not made to fail: the stubs in a
-framework's place (other tests try them), Python's import hook, and what catches our faults.
+`make test` draws six such runs anew each time. Three parts are left out: the stubs that stand in
+for framework functions (other tests try them), Python's import hook, and `contain`, which catches
+vlmguard's own errors.
 
 In the table a name with *reentrant*, *idle* or *zero3* is a run that goes wrong without vlmguard;
 the others are healthy. *Not reached*: the run never called the function that was to fail.
@@ -70,7 +71,10 @@ AGAIN = """
 
 25 cells of [the matrix](matrix.md) and 25 of [the zoo](zoo.md) that are not right without vlmguard,
 drawn with a seed (`python -m tools.matrix.fifty --seed {seed}`) and made again, without and with
-it, on one version of the code. Each is a training in two real ranks.
+it, on one version of the code. Each is a training in two real ranks. In the names *accumulated*
+means mixed micro-batches, *both* two kinds of media in a row, *between* an evaluation or a
+generation in between, *differ* ranks with different rows, *phases* a step of images and then one of
+text.
 """
 
 MUTATED = """
@@ -81,9 +85,9 @@ or dropped, comparisons shifted, `and` for `or`, numbers, truth values, default 
 `return None`, statements left out. Then the fast tests that run the changed line are run.
 Docstrings, words of messages, annotations and decorators are left alone.
 
-The changes below are a random sample (seed 131), and some that were made by hand since tests had
-once missed them. Those that survived were tried again after tests of single conditions had been
-added.
+The changes below are a random sample (seed 131), and some that were made by hand, because tests had
+once missed such changes. Those that survived were tried again after tests of single conditions had
+been added.
 """
 
 
@@ -115,14 +119,17 @@ def _fifty(drawn: list[Row]) -> list[str]:
     for off in sorted({row["off"] for row in drawn}):
         lines.append(f"| {off} | {' | '.join(str(counts[off, on] or '') for on in ends)} |")
     cells = (f"`{row['cell'].removeprefix('zoo:')}`" for row in drawn)
-    return [*lines, "", f"They were {', '.join(cells)}.", ""]
+    told = [f"`{row['cell'].removeprefix('zoo:')}`" for row in drawn if row["on"] == "broken"]
+    words = f"The words are those of [the matrix](matrix.md). Broken: {', '.join(told) or 'none'}"
+    words += "; [the zoo](zoo.md) gives the reasons." if told else "."
+    return [*lines, "", words, "", f"They were {', '.join(cells)}.", ""]
 
 
 def _table(made: list[Row]) -> list[str]:
     """What became of the runs, by scenario; those that did harm by name."""
     outcomes = Counter((row["scenario"], _class(row)) for row in made)
     names = list(dict.fromkeys(row["scenario"] for row in made))
-    columns = [c for c in ("as without", "mended", "stopped", "not reached", "HARM")
+    columns = [c for c in ("as without", "fixed", "stopped", "not reached", "HARM")
                if any(outcomes[name, c] for name in names)]  # fmt: skip
     functions = len({row["target"] for row in made})
     what = "faults" if any(row["kind"] == "around us" for row in made) else "functions"
@@ -145,7 +152,8 @@ def _class(row: Row) -> str:
     if not row["reached"]:
         return "not reached"
     return next(
-        (word for word in ("mended", "stopped") if row["outcome"].startswith(word)), "as without"
+        ("fixed" if word == "mended" else word for word in ("mended", "stopped")
+         if row["outcome"].startswith(word)), "as without"
     )
 
 

@@ -60,9 +60,9 @@ def _jobs(lines: Sequence[Line]) -> Iterator[str]:
     yield (
         f"{len(pairs)} commands ({of}) on tiny models of the real classes, guard off: {known} "
         "whose outcome with real gloo ranks a test of tests/frameworks establishes (each line of the data names it), "
-        f"{len(pairs) - known} drawn ones that real ranks were run on for this, with the test kit's own oracle. "
+        f"{len(pairs) - known} drawn ones, which we also ran in real ranks for this page and judged with the test kit's reference. "
         f"**{len(alike)} verdicts agree, {len(falsely)} are falsely right, "
-        f"{len(other) - len(falsely)} are wrong otherwise, {len(silent)} are “cannot tell”.** "
+        f"{len(other) - len(falsely)} wrong in another way, {len(silent)} “cannot tell”.** "
         f"A verdict (guard off and its reference) took {statistics.median(seconds or [0]):.0f} s in "
         "the median, on cores that other work shared.\n"
     )

@@ -67,7 +67,7 @@ def _counts(records: Sequence[Record], both: Sequence[Record]) -> Iterator[str]:
     yield _bar(records, both)
     small = [record["class"] for record in both if record["class"] in SMALLER]
     if small:
-        yield f"\nThe towers of {', '.join(small)} are smaller here than any released: vlmguard makes no copy with more than 150 million weights, and leaves a user's model of these classes unobserved."
+        yield f"\nThe towers of {', '.join(small)} are smaller here than any released: vlmguard makes no copy with more than 150 million weights, and does not observe a user's model of that size."
     hastened = [record["class"] for record in both if record["class"] in HASTENED]
     if hastened:
         yield f"\n{' and '.join(hastened)} have a smaller language model or smaller pictures here than released. In the released sizes the eight seconds of work set for observing are over before the trial: the blank is then not tried."
@@ -98,12 +98,12 @@ def _runs() -> Iterator[str]:
     yield "## Real runs\n"
     made = sorted({told["releases"]["transformers"] for told in kept.values() if "releases" in told})
     yield f"{len(kept)} cells on transformers {' and '.join(made)}, each a class, a strategy, whether the towers train, and an order of rows. Each ran in two gloo ranks of a plain Trainer, without vlmguard and with it, with some rows that have no input. The weight updates are compared with those of plain torch. `make zoo-runs` goes on where it was stopped.\n"
-    yield "*differ*: in a step one rank has an input and the other text. *phases*: a step in which all ranks have an input, then one in which none has. **unjudged**: the blank was refuted, vlmguard did not know whether ranks would get different rows, so it printed a note and added no blank; other rules may still change the run. A code with nothing behind it is a note ([all words](glossary.md)).\n"
+    yield "*differ*: in a step one rank has an input and the other text. *phases*: a step in which all ranks have an input, then one in which none has. **unjudged**: the blank was refuted. vlmguard did not know whether ranks would get different rows. So it printed a note and added no blank; other rules may still change the run. A code with nothing behind it is a note ([all words](glossary.md)).\n"
     yield f"{_ends(kept)}. *Fault*: the run without vlmguard could not be made. {WARNED}\n"
     yield f"{OMNI}\n"
     yield from _broken(kept)
     yield from _faults(kept)
-    yield "| class | strategy | towers | rows | without | with | updates off | what was done |"
+    yield "| class | strategy | towers | rows | without | with | updates off, with vlmguard | what was done |"
     yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
     for key, told in kept.items():
         cell = key.removeprefix(runs.PREFIX).split("/")
@@ -125,16 +125,16 @@ def _runs() -> Iterator[str]:
 
 WHY = {
     "Ovis2": "Our row lacks the tokens that Ovis2's own processor puts before and after an image. The blank sends a gradient through the features of these tokens, and our row does not, so the ranks differ. Rows with such tokens were not tried.",
-    "Qwen3_5Moe": "The run with vlmguard is the same as the one without, bit for bit. Both differ from plain torch by up to 0.3 %. Rounding alone does as much here: plain torch from weights that are one rounding step off differs from plain torch by 0.3 % to 3.7 % (`python -m tools.zoo.rounding`).",
+    "Qwen3_5Moe": "The run with vlmguard is the same as the one without, bit for bit. Both differ from plain torch by up to 0.3 %. Rounding alone does as much here: if we change the first weights by one rounding step, plain torch itself differs by 0.3 % to 3.7 % (`python -m tools.zoo.rounding`).",
     "VibeVoice": "The run ends in the same error without vlmguard. Two parameters of VibeVoice are a single number each, and DeepSpeed looks at every parameter as bytes when it sends it, which torch refuses for a single number.",
     "T5Gemma2": "The run ends in the same error without vlmguard. Encoder and decoder share their embeddings, and FSDP2 as the Trainer sets it up refuses a parameter of two groups.",
-    "MiniCPMV4_6": "ZeRO-2 is not bit for bit plain torch for this class without vlmguard either: in the cell with phases the updates are off by 0.06 %, and with vlmguard they are the same. In the cell with ranks that differ they are off by 0.2 %. Rounding alone does more: plain torch from weights that are one rounding step off differs from plain torch by about 1 %, for LLaVA by 0.003 %.",
-    "Gemma4": "Without vlmguard the updates are off by 430 %, with it by 0.6 %. Rounding alone does more: plain torch from weights that are one rounding step off differs from plain torch by 75 % to 660 %. So with these random weights the cell decides nothing: the 430 % are within that, too.",
+    "MiniCPMV4_6": "Without vlmguard, ZeRO-2 does not give exactly the result of plain torch for this class: in the cell with phases the updates are off by 0.06 %, and with vlmguard they are the same. In the cell with ranks that differ they are off by 0.2 %. Rounding alone does more: if we change the first weights by one rounding step, plain torch itself differs by about 1 % (for comparison, LLaVA by 0.003 %).",
+    "Gemma4": "Without vlmguard the updates are off by 430 %, with it by 0.6 %. Rounding alone does more: if we change the first weights by one rounding step, plain torch itself differs by 75 % to 660 %. So with these random weights the cell decides nothing: the 430 % are within that, too.",
 }
 """What is known of a class whose cell is not right."""
 
 
-WARNED = """Some right runs have a warning of [the ledger](ledger.md). VibeVoice and Glm5Next run a part of their tensors under `no_grad` by themselves: the warning (VG630) is true, these do not train. In NemotronH's made row a random target is an image placeholder, as VG610 says."""
+WARNED = """Some right runs have a warning of [the ledger](ledger.md). VibeVoice and Glm5Next run a part of their tensors under `no_grad` by themselves: the warning (VG630) is true: these tensors do not train. Our row for NemotronH has random targets. One of them is an image placeholder, so the warning VG610 is right."""
 """Why the ledger warns of runs that are right."""
 
 

@@ -2,8 +2,8 @@
 
 What it does
     Fires where blocks with trainable parameters run under reentrant checkpointing in DDP.
-    An error where DDP looks for unused parameters, or where a module runs twice; a note
-    where nothing has to break.
+    It is an error if DDP looks for unused parameters or a module runs twice.
+    Otherwise it is a note.
 
 Why it is bad
     Each reentrant block is a backward of its own, so DDP's hook for a parameter fires

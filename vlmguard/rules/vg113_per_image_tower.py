@@ -5,7 +5,7 @@ What it does
     for each image under ZeRO-3 or FSDP, a note says that all ranks need the same number of
     images. If each call gathers weights, each rank also writes its number of calls into the
     rendezvous store. The run is stopped in the first forward in which two ranks differ. No rank
-    waits for another one to do so.
+    waits for another rank while it compares.
 
 Why it is bad
     Each call of the tower gathers its weights from all ranks. A rank with two images gathers

@@ -2,15 +2,16 @@
 
 What it does
     Watches each tower that an optimizer moves, from one step to the next, until two steps have
-    trained it. It looks whether the tower ran with gradients switched on, whether its output needed
-    a gradient and got one, and whether any of its parameters got one. It stops the run only if the
-    tower ran with gradients switched on and none of its parameters got a gradient. Two such steps
-    are enough if all modules inside the tower ran without gradients. Else it takes eight steps in a
-    row, since a forward may drop features at random. In eight steps in a row a tower that runs
-    under torch.no_grad, or whose output the loss does not use, is a warning. A model that has no
-    tower for images, video or audio is only warned about. Single parameters that two steps miss are
-    a note. If the run would end by itself (DDP that does not look for unused parameters, Gemini),
-    one step that trained something else is enough to say why.
+    trained it. It looks whether the tower ran with gradients switched on, whether its output
+    needed a gradient and got one, and whether any of its parameters got one. It stops the run
+    only if the tower was called with gradients switched on and none of its parameters got one.
+    This must be so in eight steps in a row, since a forward may drop features at random. Two
+    steps in a row are enough if all modules inside the tower ran with gradients switched off
+    (for example by torch.no_grad on the tower's forward). If the whole tower is called under
+    torch.no_grad, or the loss does not use its output, eight steps in a row give a warning. A
+    model that has no tower for images, video or audio only gets a warning. Single parameters
+    that two steps miss are a note. If the run would end by itself (DDP that does not look for
+    unused parameters, Gemini), one step that trained something else is enough to say why.
 
 Why it is bad
     A tower that is meant to train and never moves is found after days, in the evaluation.

@@ -10,9 +10,9 @@ What it does
 
 Why it is bad
     The update is wrong and the run ends with exit 0. Two measured cases: a step without images
-    after a step with images under ZeRO-3 moves 31 of 57 vision tensors 2.000 times as far as
-    right. LoRA under DDP with an image and a video in one row: 8 of 44 tensors are 56 % off,
-    from the first step on.
+    after a step with images under ZeRO-3 moves 31 of 58 tensors (25 of vision, 6 of the
+    aligner) twice as far as they should. LoRA under DDP with an image and a video in one row: 8
+    of 44 tensors are 56 % off, from the first step on.
 
 When it is wrong
     Hooks, clipping by value, noise and compression change gradients on purpose. If the ledger
@@ -24,10 +24,10 @@ Example
 
 Use instead
     The wrapped model, not the one inside, and no no_sync() in the last micro-batch. The other
-    checkpointing variant if a gradient counts twice (`vlmguard compat`: usually a module runs twice
-    under checkpointing). Gradients cleared in each step, or a blank image in rows without one:
-    rules VG101 to VG108 name the known causes. If none of them applies, run it under plain DDP: if
-    it is right there, the cause lies in the strategy.
+    checkpointing variant if a gradient counts twice (`vlmguard compat`: usually a module runs
+    twice under checkpointing). Clear gradients in each step, or put a blank image into rows
+    without one: rules VG101 to VG108 name the known causes. If none of them applies, run it
+    under plain DDP: if it is right there, the cause lies in the strategy.
 
 Evidence
     Own measurement: torch 2.13.0, deepspeed 0.19.8, transformers 5.23, gloo on CPU. Healthy

@@ -44,5 +44,5 @@ RECIPE = Recipe(
         *cells("llava", ("zero2", "ddp"), "frozen/full"),
     ],
     changes=("order", "alone", "synchronize", "groups"),
-    altered="its trainer.py alone: finetune.py takes the model's code from the hub",
+    altered="only its trainer.py is used, because finetune.py loads the model's code from the hub",
 )
