@@ -265,7 +265,7 @@ def test_every_message_fits_into_two_lines(findings, framework):
 def test_no_advice_freezes_what_is_meant_to_train(findings):
     every = {one for found in findings for one in alternatives(found.advice)}
     freezing = {one for one in every if "freeze" in one or "frozen" in one}
-    assert freezing - {"to train them: freeze = none (--vlmguard-freeze none)"}
+    assert freezing - {"set freeze = none to train them (--vlmguard-freeze none)"}
     assert all("not meant to train" in one or "freeze = none" in one for one in freezing)
 
 
