@@ -48,7 +48,7 @@ def _answers(records: dict[str, Record]) -> Iterator[str]:
         cells = (f"`{extra}`" if extra else "none", _said(steps, "check"), _cell(imports),
                  _said(steps, "selftest").partition(" in ")[0])  # fmt: skip
         yield f"| {' | '.join(cells)} |"
-    yield "\nThe torchvision that PyPI offers is built for CUDA. It cannot be imported together with a torch built for CPUs. The frameworks import without it (third column). `check`, `doctor` and `selftest` ran with a small file that declares two of its operators. With a torch for CUDA no such file is needed."
+    yield "\nThe torchvision that PyPI offers is built for CUDA. It cannot be imported together with a torch built for CPUs. `check`, `doctor` and `selftest` ran with a small file that declares two of its operators. The frameworks can be imported with this torchvision installed, without that file (third column). With a torch for CUDA no such file is needed."
 
 
 def _said(steps: Record, name: str) -> str:
