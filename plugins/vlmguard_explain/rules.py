@@ -40,7 +40,7 @@ def finding(code: str, run: Run | None, batch: Batch | None, failure: Failure) -
     return Finding(code, "error", why, scope="rank", advice=advice, evidence=known.evidence)
 
 
-_DID = "Explains an exception, or a line of a log.{} It knows them by one of these texts:"
+_DID = "Explains an exception, or a line of a log.{} It knows them by texts such as:"
 _WHICH = " It prints those of the steps below that fit, and fills in the names in capitals."
 _SPELT = ("torch", "transformers", "safetensors", "bfloat16", "target_", "train_", "static_")
 _WRAP: Any = {"width": 96, "break_long_words": False, "break_on_hyphens": False}

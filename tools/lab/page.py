@@ -47,7 +47,7 @@ in.
 A verdict is that of 2 gloo ranks on CPU with a tiny model, its weight updates compared with a
 single-process run without checkpointing on the same global batch. 🟩 ok means compared, not merely
 finished. 🟥 crash, 🟧 hang or ranks whose collectives differ, 🟪 silently wrong or ranks that drift
-apart, ⬛ not measurable here (the plain case of the column fails too), ⬜ not run.
+apart, ⬛ not measurable here (without checkpointing it fails too), ⬜ not run.
 
 RO `ready only once` · AR `already been reduced` · UF `Expected to have finished reduction` · RM
 `Recomputed values … have different metadata` · IA internal assertion of DDP · NG no gradient · IP

@@ -232,7 +232,7 @@ def _others(rest: Sequence[Record]) -> Iterator[str]:
             (why for why in (record.get("rows") or {}).values() if why), record.get("impossible")
         )
         if record["class"] in NO_TEXT_ROW:
-            why = "its forward asks for an image or a sound in every row: no ranks differ"
+            why = "no row of text ran: its forward asks for an image or a sound in every row, so ranks cannot differ"
         why = UNFOUND.get(record["class"], why)
         yield f"| {record['class']} | {record['answer']}: {_escaped(why)} |"
 

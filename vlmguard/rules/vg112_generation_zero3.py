@@ -12,9 +12,9 @@ Why it is bad
 When it is wrong
     TRL 1.16's own GRPO is right (1.6e-5 of the reference), and so is transformers' Trainer with an
     evaluation that generates (1e-5), with TRL's unwrapping too: there the rule is silent.
-    LLaMA-Factory 0.9.5 itself refuses `predict_with_generate` under ZeRO-3. Under ZeRO-2 and
-    without checkpointing the same run is right; non-reentrant is right under both, and bitwise
-    neutral where nothing was wrong.
+    LLaMA-Factory 0.9.5 itself refuses `predict_with_generate` under ZeRO-3. Under ZeRO-2
+    the same run is right, and so it is without checkpointing. Non-reentrant checkpointing is right
+    under ZeRO-2 and ZeRO-3, and bitwise neutral where nothing was wrong.
 
 Example
     ms-swift, GRPO, LLaVA-1.5, full, vision trains, ZeRO-3, default flags; SFT of the same with

@@ -9,7 +9,8 @@ Why it is bad
     shows a warning among thousands of lines.
 
 When it is wrong
-    Samples that are merely too long are dropped by --truncation_strategy delete, as asked.
+    The rule also reports a sample that is only too long, which --truncation_strategy delete drops
+    as asked.
 
 Example
     an image file that does not exist

@@ -19,9 +19,9 @@ Why it is bad
 When it is wrong
     A tower that you leave out on purpose should not require gradients, or should not be in the
     optimizer. Then the rule says nothing. The rule does not report a step without an image, a
-    skipped batch, or gradients that are dropped or taken away and given back. If only a part of a
-    tower trains (a temporal layer, a layer that is dropped at random), the second step has to have
-    used it.
+    skipped batch, or gradients that are dropped or taken away and given back. If a part of a
+    tower gets a gradient only in some steps (a temporal layer, a layer that is dropped at random),
+    and neither of the two steps used it, the rule gives a note although nothing is wrong.
 
 Example
     a vision tower whose forward is decorated with torch.no_grad; reentrant blocks without input
