@@ -8,7 +8,7 @@ from tools.mutate.operators import Mutation
 
 RULES = "vlmguard/rules/"
 CHOICE = "vlmguard/compat/choice.py"
-ARMING = "vlmguard/runtime/arming.py"
+STUB = "vlmguard/runtime/stub.py"
 OFF = '_OFF = {"off", "0", "false", "no"}'
 CHANGES = (
     (RULES + "vg101_reentrant_ddp.py", 'if run.repeats == "yes" else ""', 'if False else ""'),
@@ -27,11 +27,11 @@ CHANGES = (
      "        _wrap(seam, target, module)\n    except ZeroDivisionError as"),
     ("vlmguard/runtime/stub.py", "        except Exception as error:\n            self.broken",
      "        except ZeroDivisionError as error:\n            self.broken"),
-    ("vlmguard/runtime/faults.py", "    except Exception as error:\n        fault(what, error)",
-     "    except ZeroDivisionError as error:\n        fault(what, error)"),
+    ("vlmguard/runtime/faults.py", "    except Exception as error:\n        fault(what, error, (call",
+     "    except ZeroDivisionError as error:\n        fault(what, error, (call"),
     ("vlmguard/runtime/faults.py", "    if what in _said:\n        return\n", ""),
-    ("vlmguard/core/host.py", '        except Exception as error:\n            fault(f"rule',
-     '        except ZeroDivisionError as error:\n            fault(f"rule'),
+    ("vlmguard/core/host.py", '        except Exception as error:\n            what = f"rule',
+     '        except ZeroDivisionError as error:\n            what = f"rule'),
     ("vlmguard/registry.py", "except Exception as error", "except ZeroDivisionError as error"),
     ("vlmguard/core/host.py", "        if code in self.rules:\n            raise",
      "        if False:\n            raise"),
@@ -44,9 +44,9 @@ CHANGES = (
     (CHOICE, "rank = 0 if option.sure else 1", "rank = 1 if option.sure else 0"),
     (CHOICE, "not seen.sure if not seen.ok else seen.sure",
      "seen.sure if not seen.ok else seen.sure"),
-    (ARMING, OFF, '_OFF = {"off", "false", "no"}'),
-    (ARMING, OFF, '_OFF = {"off", "0", "no"}'),
-    (ARMING, OFF, '_OFF = {"off", "0", "false"}'),
+    (STUB, OFF, '_OFF = {"off", "false", "no"}'),
+    (STUB, OFF, '_OFF = {"off", "0", "no"}'),
+    (STUB, OFF, '_OFF = {"off", "0", "false"}'),
 )  # fmt: skip
 """(file, text that stands there once, what is put in its place)"""
 
