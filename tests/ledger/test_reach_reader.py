@@ -9,9 +9,13 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from tests.ledger.sums import Net, batch, pages, said, verdicts
+from vlmguard.ledger.between_ranks.gather import Gather
+from vlmguard.ledger.when import When
 from vlmguard_torch.ledger import watcher
+from vlmguard_torch.ledger.reader import Subject
 from vlmguard_torch.ledger.readers.reach import Reach
 from vlmguard_torch.ledger.readers.reduce import Reduce
+from vlmguard_torch.ledger.watcher import account_of
 
 
 def told(body, windows=4, **how):
@@ -238,3 +242,18 @@ def test_fsdp1_cannot_be_told_and_makes_no_fault(one_rank, monkeypatch, original
     )  # fmt: skip
     why = "FSDP1 keeps parameters in flat tensors"
     assert [page["unread"] for page in found] == [{"reduce": why, "reach": why}] * 3
+
+
+def test_of_several_ranks_a_new_kind_of_row_is_asked_for():
+    """No rank watches it at once: it asks all of them to watch a later window."""
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    subject = Subject(model, optimizer, tuple(model.parameters()), account_of(model, optimizer))
+    asked = []
+    gather = Gather(lambda: None, 0, 2)
+    gather.wishes.wish = asked.append
+    watched = watcher.Watcher(subject, [Reach], windows=0, when=When("first", 0, 5), gather=gather)
+    watched.window = 3
+    assert watched._new_kind(["image"]) is False
+    assert asked == [3]
+    watched.close(0.0)

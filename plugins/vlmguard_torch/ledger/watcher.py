@@ -202,7 +202,7 @@ class Watcher:
             return False
         new = self.when.new(kinds)
         if new and not alone:
-            window_requests.wish(self.window)
+            wishes.wish(self.window)
         return new and alone
 
     def saves(self) -> None:
