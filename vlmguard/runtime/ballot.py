@@ -108,17 +108,14 @@ class Ballot:
         """Publish what is known by now, and return what holds: this or an earlier one."""
         heard = self.count("here", 0)
         values = self.values()
-        mine = {
-            "known": heard == world and len(values) < _MOST,
-            "heard": heard,
-            "values": values,
-            "token": _token(rank),
-        }
-        return _read(self.store.compare_set(self._key("decision"), "", json.dumps(mine)))
+        return self.settle(rank, heard == world and len(values) < _MOST, heard, values)
 
-    def settle(self, rank: int, known: bool, heard: int) -> Decision:
-        """Publish whether all have come, without values, and return what holds."""
-        mine = {"known": known, "heard": heard, "values": (), "token": _token(rank)}
+    def settle(
+        self, rank: int, known: bool, heard: int, values: tuple[tuple[int, Any], ...] = ()
+    ) -> Decision:
+        """Publish a decision, and return what holds: this or an earlier one."""
+        token = f"{rank}.{os.getpid()}.{time.time_ns()}"
+        mine = {"known": known, "heard": heard, "values": values, "token": token}
         return _read(self.store.compare_set(self._key("decision"), "", json.dumps(mine)))
 
     def _key(self, name: str) -> str:
@@ -168,10 +165,6 @@ def until(done: Callable[[], bool], wait: float, world: int) -> bool:
         time.sleep(min(pause, left))
         pause = min(2 * pause, _PAUSE[1])
     return True
-
-
-def _token(rank: int) -> str:
-    return f"{rank}.{os.getpid()}.{time.time_ns()}"
 
 
 def _own(found: Decision) -> bool:

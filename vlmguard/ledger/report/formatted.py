@@ -52,11 +52,6 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
-def cut(text: str, width: int) -> str:
-    """``text``, cut where it is longer than ``width``."""
-    return text if len(text) <= width else text[: width - 1].rstrip() + "…"
-
-
 def printable(text: Any) -> str:
     """A row's text without what a terminal would obey; ends of lines are shown."""
     return "".join(

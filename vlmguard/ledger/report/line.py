@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
+from vlmguard.core.findings import cut
 from vlmguard.ledger.account import STATIONS
 from vlmguard.ledger.report import figures, formatted
 from vlmguard.ledger.report.figures import Record
@@ -33,8 +34,8 @@ def _two_lines(told: str) -> str:
     first, *more = textwrap.wrap(
         told, _WIDTH, initial_indent=" " * _HEAD, subsequent_indent="    ", break_on_hyphens=False
     )
-    rest = [formatted.cut(" ".join([more[0], *map(str.strip, more[1:])]), _WIDTH)] if more else []
-    return "\n".join([formatted.cut(first, _WIDTH)[_HEAD:], *rest])
+    rest = [cut(" ".join([more[0], *map(str.strip, more[1:])]), _WIDTH)] if more else []
+    return "\n".join([cut(first, _WIDTH)[_HEAD:], *rest])
 
 
 def _balance(records: Sequence[Record], read: int, unread: dict[str, str]) -> str:
@@ -49,7 +50,7 @@ def _reasons(unread: dict[str, str]) -> str:
     """Stations by the reason that they share."""
     names: dict[str, list[str]] = {}
     for name, why in unread.items():
-        names.setdefault(formatted.cut(why, _REASON), []).append(name)
+        names.setdefault(cut(why, _REASON), []).append(name)
     told = ((formatted.listed(each), why) for why, each in names.items())
     return ", ".join(f"{each}: {why}" if why else each for each, why in told)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from vlmguard.core.findings import cut
 from vlmguard.ledger.account import STATIONS
 from vlmguard.ledger.report import figures, formatted
 from vlmguard.ledger.report.figures import Record
@@ -121,11 +122,11 @@ def _value(value: Any) -> str:
     if figures.number(value) is not None:
         return formatted.small(value) if isinstance(value, float) else formatted.count(value)
     if isinstance(value, str):
-        return formatted.cut(value, _LONG)
+        return cut(value, _LONG)
     if isinstance(value, Mapping):
         parts = [f"{key} {text}" for key, each in value.items() if (text := _value(each))]
-        return f"({formatted.cut(', '.join(parts), _LONG)})" if parts else ""
-    return formatted.cut(", ".join(filter(None, map(_value, figures.sequence(value)))), _LONG)
+        return f"({cut(', '.join(parts), _LONG)})" if parts else ""
+    return cut(", ".join(filter(None, map(_value, figures.sequence(value)))), _LONG)
 
 
 def tower_cells(record: Record) -> Iterator[tuple[str, ...]]:

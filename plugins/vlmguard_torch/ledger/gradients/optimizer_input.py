@@ -19,15 +19,6 @@ class _Read(NamedTuple):
     low: torch.Tensor
     high: torch.Tensor
 
-    def joined(self, other: _Read) -> _Read:
-        """With another part of the same tensor."""
-        return _Read(
-            self.sums + other.sums,
-            torch.hypot(self.norm, other.norm),
-            torch.minimum(self.low, other.low),
-            torch.maximum(self.high, other.high),
-        )
-
 
 class Given:
     """Sketches of the optimizer's gradients, a row a watched tensor.
@@ -45,7 +36,8 @@ class Given:
 
     def take(self, subject: Subject) -> None:
         """Read each; the device is not waited for."""
-        every = [self._row(subject, row, n) for row, n in enumerate(self.index)]
+        parts = (fragment(subject, n) for n in self.index)
+        every = [part and self._read(row, *part) for row, part in enumerate(parts)]
         self.sums = table([each.sums if each else None for each in every], self.home)
         size, low, high = (
             table([each[which].view(1) if each else None for each in every], self.home, 1)
@@ -53,18 +45,10 @@ class Given:
         )
         self.square, self.peak = size.square(), torch.maximum(high, -low)
 
-    def _row(self, subject: Subject, row: int, n: int) -> _Read | None:
-        """None where there is no gradient."""
-        found: _Read | None = None
-        for fragment in fragments(subject, n):
-            part = self._part(row, n, *fragment)
-            if part is not None:
-                found = part if found is None else found.joined(part)
-        return found
-
-    def _part(self, row: int, n: int, part: Any, start: int, weight: float) -> _Read | None:
+    def _read(self, row: int, part: Any, start: int, weight: float) -> _Read | None:
+        """None where nothing of it can be read."""
         if not readable(part):
-            self.unread[n] = (
+            self.unread[self.index[row]] = (
                 "the optimizer's gradient is sparse, or split in a way that is not read"
             )
             return None
@@ -77,9 +61,9 @@ class Given:
         return _Read(times(sketch(part, start), weight), times(norm(part), weight**0.5), low, high)
 
 
-def fragments(subject: Subject, n: int) -> list[optimizer_input_deepspeed.Fragment]:
-    """This rank's parts of the gradient of tensor ``n``; empty without one."""
+def fragment(subject: Subject, n: int) -> optimizer_input_deepspeed.Fragment | None:
+    """This rank's part of the gradient of tensor ``n``; None without one."""
     if subject.engine is not None:
-        return optimizer_input_deepspeed.fragments(subject.parameters[n])
+        return optimizer_input_deepspeed.fragment(subject.parameters[n])
     gradient = subject.parameters[n].grad
-    return [] if gradient is None else [fsdp2_shards.local(gradient, subject.account.world)]
+    return None if gradient is None else fsdp2_shards.local(gradient, subject.account.world)

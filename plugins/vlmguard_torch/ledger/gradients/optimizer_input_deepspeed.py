@@ -15,27 +15,27 @@ Fragment = tuple[Any, int, float]
 _PARTITIONS = "_DeepSpeedZeroOptimizer_Stage3__param_id_to_grad_partition"
 
 
-def fragments(p: Any) -> list[Fragment]:
-    """This rank's parts of a parameter's gradient; empty where it holds none."""
+def fragment(p: Any) -> Fragment | None:
+    """This rank's part of a parameter's gradient; None where it holds none."""
     if hasattr(p, "ds_id"):
         return _stage3(p)
     if getattr(p, "_hp_grad", None) is not None:
-        return [(p._hp_grad, 0, 1.0)]
+        return p._hp_grad, 0, 1.0
     if hasattr(p, "_hp_mapping"):
-        return _stage12(p) if p._hp_mapping is not None else []
-    return [] if p.grad is None else [(p.grad, 0, 1.0)]
+        return _stage12(p) if p._hp_mapping is not None else None
+    return None if p.grad is None else (p.grad, 0, 1.0)
 
 
-def _stage12(p: Any) -> list[Fragment]:
+def _stage12(p: Any) -> Fragment:
     """ZeRO-1 and 2: the part that lies in this rank's stretch of a group."""
     there = p._hp_mapping.lp_fragment_address
     part = p._hp_mapping.get_lp_grad_fragment(p._index_in_param_group).reshape(-1)
     if part.numel() > there.numel:
         part = part.narrow(0, there.start, there.numel)
-    return [(part, there.start, float(dist.get_world_size(p._dp_group)))]
+    return part, there.start, float(dist.get_world_size(p._dp_group))
 
 
-def _stage3(p: Any) -> list[Fragment]:
+def _stage3(p: Any) -> Fragment:
     """ZeRO-3: an equal part on each rank, the last one padded."""
     optimizer = p._z3_optimizer
     size = p.ds_tensor.numel()
@@ -47,7 +47,7 @@ def _stage3(p: Any) -> list[Fragment]:
     else:
         part = getattr(optimizer, _PARTITIONS)[p.ds_id]
     part = part.reshape(-1).narrow(0, 0, held)
-    return [(part, start, float(dist.get_world_size(p.ds_process_group)))]
+    return part, start, float(dist.get_world_size(p.ds_process_group))
 
 
 def why_not(engine: Any) -> str:

@@ -60,10 +60,8 @@ def sketch(tensor: torch.Tensor, start: int = 0) -> torch.Tensor:
 
 def _whole(tensor: torch.Tensor) -> torch.Tensor:
     """Of a tensor of one block: most are such, and each operation counts."""
-    to = wide(tensor.device)
-    if tensor.numel() > _FEW:
-        return _rows(tensor.reshape(-1), 0).to(to)
-    if tensor.numel() % WIDTH or not tensor.is_contiguous():
+    to, count = wide(tensor.device), tensor.numel()
+    if count > _FEW or count % WIDTH or not tensor.is_contiguous():
         return _rows(tensor.reshape(-1), 0).to(to)
     rows = tensor.view(-1, WIDTH)
     return torch.sum(rows * _signs(tensor.device)[: len(rows)], 0, dtype=to)
