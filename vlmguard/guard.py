@@ -238,19 +238,10 @@ def stop(findings: Iterable[Finding], state: RunState | None = None) -> None:
     spell = state.spell if state is not None else None
     for finding in findings:
         report.say(finding, "stopped", state=state)
-    reasons = "; ".join(_reason(finding, spell) for finding in findings)
-    error = Stop(
-        f"vlmguard stopped this run ({report.who()}). {reasons}. "
-        f"To go on regardless: VLMGUARD_RULES={findings[0].code}=warn"
-    )
+    error = Stop(*report.reasons(findings, spell))
     if report.worker() is None:
         contain("telling torchrun", abort, error)
     raise error
-
-
-def _reason(finding: Finding, spell: Spell | None) -> str:
-    end = "" if finding.why.endswith("?") else "."
-    return f"{finding.code}: {finding.why}{end} {finding.advise(spell)}".rstrip(". ")
 
 
 def on_error(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import types
+from dataclasses import replace
 
 import pytest
 
@@ -114,8 +115,11 @@ def test_torchrun_is_told_the_reason(monkeypatch, tmp_path):
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "x")
     monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / "error.json"))
     monkeypatch.setattr(stop.threading, "Timer", lambda *args: types.SimpleNamespace(start=int))
-    with pytest.raises(Stop):
-        guard.stop([FINDING])
+    long = replace(FINDING, why="why " * 60, advice="do this, or that, or what stands in the docs of the framework")
+    with pytest.raises(Stop) as raised:
+        guard.stop([long])
+    assert "do this, or" not in str(raised.value)
     told = json.loads((tmp_path / "error.json").read_text())["message"]
     assert "VG101: why" in told["message"]
+    assert "do this, or" in told["message"], "the terminal's text is cut, torchrun's is not"
     assert "VG101: why" in told["extraInfo"]["py_callstack"]

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 
 class Stop(RuntimeError):
-    """Training must not go on. Takes one string: a dataloader worker re-raises it as such."""
+    """Training must not go on.
+
+    Args:
+        message: at most two lines of a terminal. It is enough alone: a dataloader worker's
+            exception is raised again from its text.
+
+    Attributes:
+        in_full: each reason and advice uncut, for torchrun's error file, which has nothing else.
+    """
+
+    def __init__(self, message: str = "", in_full: str = "") -> None:
+        super().__init__(message)
+        self.in_full = in_full or message
 
 
 class SettingsError(Stop):

@@ -11,13 +11,14 @@ import functools
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from vlmguard.core import settings
 from vlmguard.core.advice import Spell, alternatives
-from vlmguard.core.findings import Finding
+from vlmguard.core.findings import Finding, cut
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime import stderr
 from vlmguard.runtime.ranks import rank, worker
@@ -27,6 +28,7 @@ __all__ = ["rank", "worker"]
 WIDTH = 100
 """Columns of a terminal, of which a finding takes two lines at most."""
 _UNJUDGED = "VG904"
+_RAISED = "vlmguard.core.errors.Stop: "
 _INDENT, _TO_DO = "    ", ". To do: "
 
 
@@ -138,6 +140,39 @@ def text(
     if change and len(stderr.PREFIX + told) > WIDTH:  # taken back: the rest was said before
         told = f"{head}{change}"
     return _advised(told, finding, spell)
+
+
+def reasons(findings: Sequence[Finding], spell: Spell | None = None) -> tuple[str, str]:
+    """The text of a `Stop`, and the same uncut: every reason, every alternative.
+
+    With the exception's name before it, the first one takes at most two lines: the reason of the
+    first finding, cut if need be, and as much of its advice as fits.
+    """
+    codes = list(dict.fromkeys(finding.code for finding in findings))
+    head = f"vlmguard stopped this run ({who()}). "
+    end = f". To go on regardless: VLMGUARD_RULES={','.join(f'{code}=warn' for code in codes)}"
+    every = "; ".join(_reason(each, each.advise(spell)) for each in findings)
+    first, also = findings[0], "".join(f" (also {code})" for code in codes[1:])
+    room = 2 * WIDTH - len(f"{_RAISED}{head}{also}{end}")
+    advice = alternatives(first.advice, spell)
+    tried = ["; or ".join(advice[:number]) for number in range(len(advice), 0, -1)]
+    tried += alternatives(first.advice, spell, flags_alone=True)[:1]
+    told = [each for each in (_reason(first, a) for a in tried or [""]) if len(each) <= room]
+    short = told[0] if told else _cut_reason(first, tried[-1] if tried else "", room)
+    return f"{head}{short}{also}{end}", f"{head}{every}{end}"
+
+
+def _cut_reason(finding: Finding, advice: str, room: int) -> str:
+    """What happens loses its end first; an advice that is long stands in the finding's line."""
+    if len(advice) > room // 3:
+        advice = ""
+    why = max(room - len(_reason(replace(finding, why=""), advice)) - 1, 20)
+    return _reason(replace(finding, why=cut(finding.why, why)), advice)
+
+
+def _reason(finding: Finding, advice: str) -> str:
+    mark = "" if finding.why.endswith("?") else "."
+    return f"{finding.code}: {finding.why}{mark} {advice}".rstrip(". ")
 
 
 def fits(finding: Finding, outcome: str = "warned") -> bool:

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Literal
 
+from vlmguard.core.errors import Stop
 from vlmguard.runtime import ranks
 from vlmguard.runtime.work import Work
 
@@ -52,10 +53,14 @@ def abort(error: BaseException) -> None:
 def _record(error: BaseException) -> None:
     from torch.distributed.elastic.multiprocessing.errors import get_error_handler
 
+    told = error
+    if isinstance(error, Stop):  # with its whole text, and not as a second exception
+        told = type(error)(error.in_full).with_traceback(error.__traceback__)
+        told.__suppress_context__ = True
     try:  # torch writes down the exception that is being handled
-        raise error
+        raise told
     except BaseException:
-        get_error_handler().record_exception(error)
+        get_error_handler().record_exception(told)
 
 
 def _attend(error: weakref.ref[BaseException], grace: float) -> None:
