@@ -10,7 +10,7 @@ from typing import Any
 
 from vlmguard.core import settings
 from vlmguard.core.errors import SettingsError
-from vlmguard.runtime import arming, stub
+from vlmguard.runtime import seams, stub
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def tell(
     from vlmguard_colossalai import rules as own
 
     own.register()
-    arming.arm("vlmguard_colossalai")
+    seams.arm("vlmguard_colossalai")
     words = [freeze] if isinstance(freeze, str) else list(freeze)
     wish = settings.read_freeze(words, _WHERE) if words else None
     said = {"processor": processor, "block": block, "dry_step": dry_step, "freeze": wish}

@@ -30,7 +30,7 @@ MOST = 20
 """Modules of a folder."""
 LONG = {"vlmguard/rules"}
 """A file a rule."""
-WATCHER = ("vlmguard._bootstrap", "vlmguard.runtime.arming")
+WATCHER = ("vlmguard._bootstrap", "vlmguard.runtime.seams")
 """The one arrow that runs up: at the first import of a framework the watcher calls `arm`."""
 
 
