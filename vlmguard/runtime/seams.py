@@ -78,8 +78,10 @@ armed: list[str] = []
 
 
 def arm(adapter: str) -> None:
-    """Attach the seams of the module ``adapter`` (its ``SEAMS``), once. ``find_spec("swift")`` alone
-    gets here."""
+    """Attach the seams of the module ``adapter`` (its ``SEAMS``), once.
+
+    Light, since ``find_spec("swift")`` alone gets here.
+    """
     if adapter in armed:
         return
     armed.append(adapter)
