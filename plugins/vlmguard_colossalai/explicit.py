@@ -55,9 +55,6 @@ def tell(
         return
     _check(booster)
     block = _block(processor)
-    from vlmguard_colossalai import rules as own
-
-    own.register()
     seams.arm("vlmguard_colossalai")
     words = [freeze] if isinstance(freeze, str) else list(freeze)
     wish = settings.read_freeze(words, _WHERE) if words else None
