@@ -9,7 +9,7 @@ from vlmguard.run_report import Changes
 from vlmguard_torch.layout import parameters
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers import translate
-from vlmguard_transformers.model import loss, padding
+from vlmguard_transformers.model import loss
 from vlmguard_transformers.model_reading import Reading
 
 
@@ -50,5 +50,7 @@ def apply(read: Reading, plan: Plan) -> Changes:
         if plan.mean_loss:
             loss.mend(trainer, transaction)
         if plan.pad:
+            from vlmguard_transformers.model import padding
+
             padding.install(read, transaction)
     return transaction.changes

@@ -11,20 +11,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from vlmguard_torch.layout.parameters import Parameters
 from vlmguard_torch.observe import observed_cache
 from vlmguard_torch.observe.isolated_state import isolated_state, strategy
-from vlmguard_torch.observe.observed import Observed, Tried, may, reason
+from vlmguard_torch.observe.observed import Observed, may, reason
 from vlmguard_torch.observe.reached import kept
 
-Blank = Callable[[torch.nn.Module, Sequence[Tried]], AbstractContextManager[Any]]
-"""Makes a model run its towers on these blank inputs in rows without one, within the context."""
+if TYPE_CHECKING:
+    from vlmguard_torch.observe.blank_trial import Blank
 
 
 def observe(

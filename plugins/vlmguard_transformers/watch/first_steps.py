@@ -19,8 +19,7 @@ from vlmguard.runtime.faults import contain
 from vlmguard_torch import stepping
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.data.batches import HEARS
-from vlmguard_transformers.model import padding
-from vlmguard_transformers.model_reading import Reading
+from vlmguard_transformers.model_reading import BLANKS, Reading
 from vlmguard_transformers.profile import Paths, Profile
 from vlmguard_transformers.watch import forwards
 
@@ -218,9 +217,14 @@ def after(trainer: Any, state: RunState) -> None:
     _count(state)
 
 
+def padded(state: RunState) -> int:
+    """Forwards of this run, on this rank, in which a tower ran on a blank input."""
+    return sum(handle.padded for handle in state.kept.get(BLANKS, ()))
+
+
 def confirmed(state: RunState) -> None:
     """A backward is over: what was set has held if a forward ran on a blank input."""
-    ran = padding.ran(state) if state.set else 0
+    ran = padded(state) if state.set else 0
     if ran:
         times = "a forward" if ran == 1 else f"{ran} forwards"
         how = f"{times} without media got a blank input, and it held"
@@ -230,7 +234,7 @@ def confirmed(state: RunState) -> None:
 def failed(state: RunState | None, error: BaseException) -> None:
     """The run ends in an exception. Of one that is raised where ranks work together, a blank input
     that ran before may be the cause: what was said of it is taken back."""
-    ran = padding.ran(state) if state is not None else 0
+    ran = padded(state) if state is not None else 0
     if state is None or not ran or not _between_ranks(error):
         return
     times = "a forward" if ran == 1 else f"{ran} forwards"
