@@ -11,10 +11,10 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from vlmguard.core import settings
-from vlmguard.core.advice import Advice
 from vlmguard.core.facts import Certainty, Checkpointing, Strategy
+from vlmguard.core.findings import Advice
 from vlmguard.runtime.seams import Seam
-from vlmguard_torch.layout import by_structure, model_checkpointing, towers
+from vlmguard_torch.layout import model_checkpointing, towers
 from vlmguard_torch.layout.parameters import Parameters
 from vlmguard_torch.media import families
 from vlmguard_transformers import checkpointing
@@ -94,7 +94,12 @@ class Profile:
 
     def towers(self, trainer: Any) -> Paths:
         """Tower → module paths; {} for a text model."""
-        return towers.by_name(trainer.model) or by_structure.unnamed(trainer.model)
+        named = towers.by_name(trainer.model)
+        if named:
+            return named
+        from vlmguard_torch.layout import by_structure
+
+        return by_structure.unnamed(trainer.model)
 
     def parts(self, trainer: Any) -> Paths:
         """The words that a freeze policy may use besides names."""

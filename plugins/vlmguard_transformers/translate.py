@@ -1,10 +1,14 @@
-"""A trainer's objects → `Run`. Reads what will happen, not what the flags say."""
+"""A trainer's objects → `Run`, and judged. Reads what will happen, not what the flags say."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from vlmguard import guard
 from vlmguard.core.facts import PARTITIONED, Certainty, Run, Strategy, Tower
+from vlmguard.core.plan import Plan
+from vlmguard.core.runstate import RunState
+from vlmguard.run_report import Changes
 from vlmguard.runtime import seams
 from vlmguard.runtime.faults import contain
 from vlmguard_torch.layout import parameters
@@ -14,6 +18,34 @@ from vlmguard_transformers.model import loss, observation
 from vlmguard_transformers.model_reading import Reading
 
 SENSES = frozenset({"vision", "audio"})
+
+
+def judge(read: Reading) -> RunState | None:
+    """`guard.pre_wrap` for a trainer, or what of one there is in a loop."""
+    return guard.pre_wrap(
+        lambda: run(read),
+        lambda plan: _apply(read, plan),
+        lambda: check(read),
+        owner=read.trainer,
+        spell=read.profile.spell,
+        speaks=read.profile.speaks,
+    )
+
+
+def check(read: Reading) -> None:
+    """Raise `SettingsError` for a freeze policy that this model cannot obey."""
+    if read.policy == ():
+        return
+    from vlmguard_torch.layout import freezing
+
+    freezing.check(read.parameters, read.policy, read.parts)
+
+
+def _apply(read: Reading, plan: Plan) -> Changes:
+    """Imported where there is something to change."""
+    from vlmguard_transformers import apply
+
+    return apply.apply(read, plan)
 
 
 def run(read: Reading) -> Run:

@@ -22,7 +22,7 @@ FOLDERS = {
         ("data", "checkpointing", "trainer", "accelerators", "tiny"),
         ("profile",), ("profiles", "model_reading"), ("shared_rows",), ("model", "row_order"),
         ("watch",),
-        ("arguments", "translate"), ("apply",), ("lifecycle", "rehearsal", "check", "selftest"),
+        ("arguments", "apply"), ("translate",), ("lifecycle", "rehearsal", "check", "selftest"),
     ),
 }  # fmt: skip
 """From the ground up: a part may import itself and those below."""

@@ -21,7 +21,10 @@ import vlmguard_swift
 import vlmguard_transformers
 from vlmguard import guard, run_report
 from vlmguard.core import runstate
-from vlmguard.core.advice import (
+from vlmguard.core.errors import SettingsError, Stop
+from vlmguard.core.facts import Checkpointing, Run, Tower
+from vlmguard.core.findings import (
+    Finding,
     FindUnused,
     FreezeTower,
     NoCheckpointing,
@@ -29,9 +32,6 @@ from vlmguard.core.advice import (
     SetVariant,
     sentence,
 )
-from vlmguard.core.errors import SettingsError, Stop
-from vlmguard.core.facts import Checkpointing, Run, Tower
-from vlmguard.core.findings import Finding
 from vlmguard.core.runstate import RunState
 from vlmguard.core.settings import Settings
 from vlmguard_flagembedding.profile import PROFILE as FLAG

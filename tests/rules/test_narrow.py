@@ -9,9 +9,15 @@ import pytest
 from tests.rules.test_rules import DDP, IDLE, LLM, OTHER, SPEAKS, UNUSED, VISION, ZERO2
 from vlmguard.compat.choice import Choice, Option
 from vlmguard.compat.verdicts import Seen
-from vlmguard.core.advice import FreezeTower, MeanLoss, PadWithBlank, SetVariant, StaticGraph
 from vlmguard.core.facts import Batch, Checkpointing, Gradients, Sample
-from vlmguard.core.findings import Choose
+from vlmguard.core.findings import (
+    Choose,
+    FreezeTower,
+    MeanLoss,
+    PadWithBlank,
+    SetVariant,
+    StaticGraph,
+)
 from vlmguard.rules import GEMINI, RULES
 
 BY_CODE = {rule.CODE: rule for rule in RULES}

@@ -29,9 +29,8 @@ from tests.rules.test_rules import (
 from vlmguard import agree, guard, run_report
 from vlmguard.compat import choice as compat
 from vlmguard.core import plan
-from vlmguard.core.advice import PadWithBlank, alternatives
 from vlmguard.core.facts import Batch, Checkpointing, Gradients
-from vlmguard.core.findings import Finding, Variant
+from vlmguard.core.findings import Finding, PadWithBlank, Variant, alternatives
 from vlmguard.core.host import Host
 from vlmguard.core.runstate import RunState
 from vlmguard.core.settings import Settings

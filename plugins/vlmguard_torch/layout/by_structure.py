@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from vlmguard_torch.layout import towers
+from vlmguard_torch.errors import CannotBlank
+from vlmguard_torch.layout import model_layout, towers
 
 
 def sees(model: Any) -> bool:
@@ -20,13 +21,7 @@ def sees(model: Any) -> bool:
 
 def unnamed(model: Any) -> dict[str, tuple[str, ...]]:
     """Towers of a model in which `towers.by_name` finds none, and which names features of an image
-    or a sound (Granite Speech: ``encoder``): by where its modules are. {} for a text model.
-
-    Most models have names: what finds their layout is imported here.
-    """
-    from vlmguard_torch.errors import CannotBlank
-    from vlmguard_torch.layout import model_layout
-
+    or a sound (Granite Speech: ``encoder``): by where its modules are. {} for a text model."""
     base = towers.without_adapters(model)
     try:
         found = model_layout.find(base)
