@@ -36,7 +36,7 @@ from vlmguard.core.runstate import RunState
 from vlmguard.core.settings import Settings
 from vlmguard.rules import RULES, vg106_idle_tower, vg113_per_image_tower
 from vlmguard.runtime import faults, report
-from vlmguard_colossalai.facts import Forward, Step
+from vlmguard_colossalai.gemini_facts import Forward, Step
 from vlmguard_colossalai.rules import (
     vg205_text_only_gemini,
     vg303_untouched,

@@ -99,7 +99,7 @@ def start(read: Reading, state: RunState) -> None:
 
         call_count_sync.start(trainer, state)
     if "VG102" in state.neutral and not compiles:
-        from vlmguard_transformers.watch.repeats import Calls
+        from vlmguard_transformers.watch.tower_calls import Calls
 
         seeing = (path for tower in state.run.trained_towers for path in tower.paths)
         calls = state.kept[_CALLS] = Calls(trainer.model, seeing)
