@@ -106,9 +106,9 @@ class _Watcher:
                 return  # not the framework we know, at least not yet: keep looking
             self.watched.pop(name, None)  # before what follows, which may import it
             self.armed.add(adapter)
-            from vlmguard.runtime import arming
+            from vlmguard.runtime import seams
 
-            arming.arm(adapter)
+            seams.arm(adapter)
         except Exception as error:
             self.watched.pop(name, None)
             _complain(f"could not arm {adapter} for {name}", error)

@@ -9,10 +9,9 @@ from typing import Any
 from vlmguard import agree, registry, run_report
 from vlmguard.compat import choice as compat
 from vlmguard.core import plan, runstate, settings
-from vlmguard.core.advice import Spell
 from vlmguard.core.errors import SettingsError, Stop
 from vlmguard.core.facts import Batch, Failure, Gradients, Run
-from vlmguard.core.findings import Finding, Variant, cut
+from vlmguard.core.findings import Finding, Spell, Variant, cut
 from vlmguard.core.plan import Plan
 from vlmguard.core.runstate import RunState
 from vlmguard.run_report import Changes

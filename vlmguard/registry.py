@@ -13,9 +13,11 @@ from vlmguard.runtime.faults import fault
 OWN = "vlmguard.rules"
 """Taken in by name: a zip, ``--target`` or a bare checkout has no entry-point metadata."""
 WRAP = frozenset(
-    f"vlmguard_{name}" for name in ("swift", "trl", "llamafactory", "accelerate", "flagembedding")
+    f"vlmguard_{name}"
+    for name in ("swift", "trl", "llamafactory", "accelerate", "flagembedding", "colossalai")
 )
-"""Adapters of ours without a rule: the watcher imports each of them with its framework."""
+"""Adapters of ours: the watcher imports each of them with its framework, and `OWN` lists their
+rules."""
 
 
 @functools.cache

@@ -11,19 +11,19 @@ from typing import Any
 
 from vlmguard import guard
 from vlmguard.core import runstate
-from vlmguard.core.advice import Advice, FindUnused, SetVariant
 from vlmguard.core.facts import Phase
+from vlmguard.core.findings import Advice, FindUnused, SetVariant
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime.faults import contain
 from vlmguard_torch import stepping
 from vlmguard_torch.layout import by_structure
 from vlmguard_torch.module_calls import ForwardHook, Heard, Witness
-from vlmguard_transformers import accelerators, apply
+from vlmguard_transformers import accelerators, translate
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.data import batches
 from vlmguard_transformers.model_reading import Reading
 from vlmguard_transformers.profile import Profile
-from vlmguard_transformers.watch import first_steps, forwards
+from vlmguard_transformers.watch import first_steps
 
 Args = tuple[Any, ...]
 Options = dict[str, Any]
@@ -89,7 +89,7 @@ class Loop:
 
 def note(state: RunState, module: Any, args: Args, kwargs: Mapping[str, Any]) -> None:
     """Before a forward of the model: hear a batch that is new."""
-    contain("counting forwards", forwards.accumulates, state, module)
+    contain("counting forwards", first_steps.accumulates, state, module)
     given = args[0] if args and isinstance(args[0], Mapping) else kwargs
     phase: Phase = "train" if module.training else "eval"
     generates = kwargs.get("past_key_values") is not None  # a token at a time
@@ -191,7 +191,7 @@ def _begin(accelerator: Any, objects: Args) -> RunState | None:
         # DDP's own defaults: what accelerate does without a handler, as an object to change.
         accelerator.ddp_handler = DistributedDataParallelKwargs()
     read = Reading(loop, PROFILE)
-    state = apply.judge(read)
+    state = translate.judge(read)
     if state is None:
         return None
     runstate.bind(accelerator, state)

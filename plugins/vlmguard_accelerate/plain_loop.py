@@ -11,7 +11,7 @@ from typing import Any
 
 from vlmguard import guard
 from vlmguard.core import runstate
-from vlmguard.core.advice import Advice, FindUnused
+from vlmguard.core.findings import Advice, FindUnused
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime.faults import contain
 from vlmguard_accelerate import loaders, loop
@@ -19,7 +19,7 @@ from vlmguard_accelerate.standin import Ddp, StandIn
 from vlmguard_torch import stepping
 from vlmguard_torch.ledger import optimizers, watcher
 from vlmguard_torch.ledger.wrappers import moves
-from vlmguard_transformers import accelerators, apply
+from vlmguard_transformers import accelerators, translate
 from vlmguard_transformers.model_reading import Reading
 from vlmguard_transformers.profile import Profile
 from vlmguard_transformers.watch import first_steps
@@ -107,7 +107,7 @@ def begin(
         rows: has its ``dataset`` and ``collate_fn``; the first data loader if not given.
     """
     read = Reading(loop.Loop(taker, model, rows or loaders.first()), profile)
-    state = apply.judge(read)
+    state = translate.judge(read)
     if state is not None:
         state.kept[_TAKER] = taker
         loop.begin(state, read, _forward)

@@ -27,9 +27,8 @@ from typing import Any
 from vlmguard import guard
 from vlmguard.runtime.faults import contain
 from vlmguard.runtime.seams import Seam
-from vlmguard_colossalai.rules import RULES as RULES
 
-__all__ = ["RULES", "SEAMS", "guard_booster"]
+__all__ = ["SEAMS", "guard_booster"]
 
 
 def guard_booster(
@@ -85,13 +84,12 @@ def _remember(booster: Any) -> None:
 
 
 def _before(booster: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    from vlmguard_colossalai import apply, rules, translate, watch
+    from vlmguard_colossalai import apply, translate, watch
     from vlmguard_torch.layout import freezing
 
     model = args[0] if args else kwargs.get("model")
     if not translate.is_plain(model):
         return None  # boosted already, or nothing to look at
-    rules.register()
     scene = translate.Scene(booster, model)
     translate.say_limits(scene)
     state = guard.pre_wrap(

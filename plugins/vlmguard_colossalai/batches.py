@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from vlmguard.core.facts import Phase, Sample
-from vlmguard_colossalai.facts import Step
+from vlmguard_colossalai.gemini_facts import Step
 from vlmguard_torch.layout.towers import without_adapters
 
 _VISUAL = ("pixel", "image", "img", "picture", "video", "vision", "visual")

@@ -14,7 +14,7 @@ from vlmguard.core.findings import Finding
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime import report
 from vlmguard_colossalai import batches, blanks, dummy, inside, trial
-from vlmguard_colossalai.facts import Step
+from vlmguard_colossalai.gemini_facts import Step
 from vlmguard_colossalai.rules import vg205_text_only_gemini
 from vlmguard_colossalai.translate import Scene
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from vlmguard.core import settings
 from vlmguard.core.errors import SettingsError
-from vlmguard.runtime import arming, stub
+from vlmguard.runtime import seams, stub
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,7 @@ def tell(
         return
     _check(booster)
     block = _block(processor)
-    from vlmguard_colossalai import rules as own
-
-    own.register()
-    arming.arm("vlmguard_colossalai")
+    seams.arm("vlmguard_colossalai")
     words = [freeze] if isinstance(freeze, str) else list(freeze)
     wish = settings.read_freeze(words, _WHERE) if words else None
     said = {"processor": processor, "block": block, "dry_step": dry_step, "freeze": wish}

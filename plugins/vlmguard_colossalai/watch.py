@@ -21,7 +21,7 @@ from vlmguard.runtime.stub import is_off
 from vlmguard_colossalai import batches, gemini_chunks, inside
 from vlmguard_colossalai.call_count_sync import CallCountSync
 from vlmguard_colossalai.completer import Completer
-from vlmguard_colossalai.facts import Forward
+from vlmguard_colossalai.gemini_facts import Forward
 from vlmguard_colossalai.touched import Touched
 from vlmguard_colossalai.translate import Scene
 from vlmguard_torch.layout.towers import kind_of, plain

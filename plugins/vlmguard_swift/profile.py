@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from vlmguard.core.advice import NoCheckpointing
 from vlmguard.core.facts import Certainty, Checkpointing, Strategy
+from vlmguard.core.findings import NoCheckpointing
 from vlmguard.runtime import report
 from vlmguard_swift import SEAMS, decision, model_registry, own_blank
 from vlmguard_torch.layout.towers import without_adapters

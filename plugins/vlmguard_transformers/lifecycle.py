@@ -14,7 +14,7 @@ from vlmguard.core.runstate import RunState
 from vlmguard.runtime import seams
 from vlmguard.runtime.faults import contain
 from vlmguard.runtime.seams import Seam
-from vlmguard_transformers import accelerators, apply, profiles
+from vlmguard_transformers import accelerators, profiles, translate
 from vlmguard_transformers.data import batches
 from vlmguard_transformers.model_reading import Reading
 from vlmguard_transformers.profile import Profile
@@ -114,7 +114,7 @@ def begin(trainer: Any, phase: Phase) -> RunState | None:
         contain("telling the other ranks", guard.announce_skip)
         raise
     read = Reading(trainer, profile, phase)
-    state = apply.judge(read)
+    state = translate.judge(read)
     if state is None or state.run is None:
         return state
     runstate.bind(trainer.model, state)

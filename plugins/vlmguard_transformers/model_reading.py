@@ -17,6 +17,8 @@ from vlmguard_torch.releases import releases
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.profile import Paths, Profile
 
+BLANKS = "blanks"
+"""What a run keeps of its blank inputs."""
 _BESIDE = ("transformers", "peft", "deepspeed", "trl", "accelerate")
 
 
@@ -63,6 +65,12 @@ class Reading:
     def never_used(self) -> tuple[str, ...]:
         """Parameters that no forward of the model's family uses, as far as is declared."""
         return self.profile.never_used(self.trainer, self.parameters)
+
+    @property
+    def pads(self) -> bool:
+        """Whether a blank input is in and no fault has put it out."""
+        handles = self.state.kept.get(BLANKS, ()) if self.state is not None else ()
+        return bool(handles) and not any(handle.fault for handle in handles)
 
     @cached_property
     def releases(self) -> dict[str, str]:

@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from vlmguard.core import settings
-from vlmguard.core.advice import Advice
 from vlmguard.core.facts import Certainty, Checkpointing, Strategy
+from vlmguard.core.findings import Advice
 from vlmguard.runtime.seams import Seam
 from vlmguard_torch.layout import model_checkpointing, towers
 from vlmguard_torch.layout.parameters import Parameters

@@ -15,7 +15,7 @@ import sys
 from fnmatch import fnmatchcase
 from typing import Any
 
-from vlmguard.runtime import arming
+from vlmguard.runtime import seams
 from vlmguard.runtime.faults import fault
 from vlmguard_transformers.profile import Profile
 
@@ -51,7 +51,7 @@ def select(trainer: Any, profiles: list[Profile]) -> Profile:
 def candidates() -> list[Profile]:
     """The profiles there are, each once."""
     found: list[Profile] = [PLAIN]
-    for adapter in list(arming.armed):
+    for adapter in list(seams.armed):
         told = getattr(sys.modules.get(adapter), "PROFILE", None)
         if told is not None:
             found += _loaded(adapter, told)

@@ -38,6 +38,12 @@ class Meets:
             return None
         return self.train | self.evaluated
 
+    @property
+    def media(self) -> tuple[str, ...] | None:
+        """The kinds of input that some rank may have, for a blank one; None: untold."""
+        found = {part for row in self.all or () for part in row.split("+")} - {"text"}
+        return tuple(sorted(found)) or None
+
 
 def senses(row: str) -> frozenset[str]:
     """The towers that a kind of row needs: {"vision"} for an image or a video, {} for text."""

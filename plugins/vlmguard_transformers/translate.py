@@ -1,19 +1,51 @@
-"""A trainer's objects → `Run`. Reads what will happen, not what the flags say."""
+"""A trainer's objects → `Run`, and judged. Reads what will happen, not what the flags say."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from vlmguard import guard
 from vlmguard.core.facts import PARTITIONED, Certainty, Run, Strategy, Tower
+from vlmguard.core.plan import Plan
+from vlmguard.core.runstate import RunState
+from vlmguard.run_report import Changes
 from vlmguard.runtime import seams
 from vlmguard.runtime.faults import contain
 from vlmguard_torch.layout import parameters
 from vlmguard_transformers import SEAMS, shared_rows
 from vlmguard_transformers import trainer as hf
-from vlmguard_transformers.model import loss, observation, padding
+from vlmguard_transformers.model import loss, observation
 from vlmguard_transformers.model_reading import Reading
 
 SENSES = frozenset({"vision", "audio"})
+
+
+def judge(read: Reading) -> RunState | None:
+    """`guard.pre_wrap` for a trainer, or what of one there is in a loop."""
+    return guard.pre_wrap(
+        lambda: run(read),
+        lambda plan: _apply(read, plan),
+        lambda: check(read),
+        owner=read.trainer,
+        spell=read.profile.spell,
+        speaks=read.profile.speaks,
+    )
+
+
+def check(read: Reading) -> None:
+    """Raise `SettingsError` for a freeze policy that this model cannot obey."""
+    if read.policy == ():
+        return
+    from vlmguard_torch.layout import freezing
+
+    freezing.check(read.parameters, read.policy, read.parts)
+
+
+def _apply(read: Reading, plan: Plan) -> Changes:
+    """Imported where there is something to change."""
+    from vlmguard_transformers import apply
+
+    return apply.apply(read, plan)
 
 
 def run(read: Reading) -> Run:
@@ -28,18 +60,18 @@ def run(read: Reading) -> Run:
     reenters = observation.reenters(trainer, checkpointing, towers)
     unused, in_training, evaluated = _may_be_unused(read, towers, meets)
     if not ddp and unused != "no":
-        observation.with_blanks(trainer, padding.kinds(meets.all))
+        observation.with_blanks(trainer, meets.media)
     observed = observation.of(read, towers, meets)
     if observed.text_uses_towers is True:
         unused = in_training = "no"
     lacking = not ddp and (unused != "no" or observed.media_apart)
     needed = unused == "yes" or observed.media_apart
-    obstacle = padding.obstacle(trainer, meets.all, needed) if lacking else ""
+    obstacle = _obstacle(trainer, meets, needed) if lacking else ""
     alike = bool(obstacle) and _may_be_alike(read, in_training == "yes", evaluated == "yes")
     times = loss.times(trainer, read.phase, towers)
     state = read.state
     if state is not None:
-        state.kept["blank kinds"] = padding.kinds(meets.all)
+        state.kept["blank kinds"] = meets.media
         state.kept["blank needed"] = needed
         state.kept["blank in training"] = in_training != "no" or bool(observed.media_apart)
     return Run(
@@ -71,7 +103,7 @@ def run(read: Reading) -> Run:
         media_apart=observed.media_apart,
         experts=_experts(trainer, strategy),
         can_pad=lacking and not obstacle,
-        pads=padding.pads(trainer),
+        pads=read.pads,
         cannot_pad=obstacle,
         overscaled=times,
         router_loss=loss.of_routers(trainer),
@@ -146,6 +178,13 @@ def _may_be_unused(
     if own == "possible" and "yes" in both:
         return "possible", "no" if trained == "no" else "possible", "possible"
     return ever, trained, evaluated
+
+
+def _obstacle(trainer: Any, meets: shared_rows.Meets, needed: bool) -> str:
+    """Why no blank input can be put in. Imported where one is wanted."""
+    from vlmguard_transformers.model import padding
+
+    return padding.obstacle(trainer, meets.media, needed)
 
 
 def _may_be_alike(read: Reading, trained: bool, evaluated: bool) -> bool:

@@ -26,7 +26,7 @@ def ms_swift(tmp_path):
     return tmp_path
 
 
-SHOW = "from vlmguard.runtime import arming; print(arming.armed)"
+SHOW = "from vlmguard.runtime import seams; print(seams.armed)"
 
 
 def test_starts_in_every_interpreter_and_imports_nothing_heavy():
@@ -178,7 +178,7 @@ def test_what_an_adapter_costs_is_ours_alone_and_the_standard_librarys(tmp_path)
         "print(sorted(m for m in sys.modules if m.partition('.')[0] in "
         "('vlmguard', 'pluggy', 'wrapt', 'packaging', 'typer', 'rich')))"
     )
-    ours = ["", "._bootstrap", ".runtime", ".runtime.arming", ".runtime.seams", ".runtime.stub"]
+    ours = ["", "._bootstrap", ".runtime", ".runtime.seams", ".runtime.stub"]
     done = python(code, frame(tmp_path))
     assert done.stdout == str([f"vlmguard{name}" for name in ours]) + "\n"
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from tools.lab import page, seamtable, table, toml
+from vlmguard import compat as where
 from vlmguard import registry
 from vlmguard.compat import cases, defaults, verdicts
 from vlmguard.compat import choice as compat
-from vlmguard.compat import tables as where
 from vlmguard.compat.cases import Case, Query
 from vlmguard.core.facts import Checkpointing, Run, Tower
 from vlmguard.core.settings import read_toml
@@ -133,7 +133,7 @@ def test_a_set_that_does_not_say_what_decides_is_passed_by(tables):
 
 
 def test_a_wheel_reads_the_tables_that_it_brought(tmp_path, monkeypatch):
-    monkeypatch.setattr(where, "__file__", str(tmp_path / "compat" / "tables.py"))
+    monkeypatch.setattr(where, "__file__", str(tmp_path / "compat" / "__init__.py"))
     assert verdicts.folder() == tmp_path.parent / "compat"
     (tmp_path / "_compat").mkdir()
     assert verdicts.folder() == tmp_path / "_compat"

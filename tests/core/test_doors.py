@@ -79,7 +79,7 @@ def test_a_profile_is_found_by_its_entry_point(tmp_path):
     (told / "entry_points.txt").write_text("[vlmguard.profiles]\nfake = mine:Fake\n")
     code = (
         "from elsewhere.trainer import FakeTrainer\n"
-        "from vlmguard.core.advice import FindUnused\n"
+        "from vlmguard.core.findings import FindUnused\n"
         "from vlmguard_transformers import profiles\n"
         "found = profiles.of(FakeTrainer())\n"
         "print(found.name, found.rows(None, None), found.spell(FindUnused()))\n"

@@ -13,7 +13,7 @@ import pytest
 from tests.kit import envs
 from vlmguard.cli import doctor, probe
 
-SHOW = "from vlmguard.runtime import arming; print(arming.armed, swift.f(1), swift.cli.sft.f(1));"
+SHOW = "from vlmguard.runtime import seams; print(seams.armed, swift.f(1), swift.cli.sft.f(1));"
 SAME = """
 import importlib.util, pickle, types
 kinds = [type(m.__spec__.loader).__name__ == type(m.__loader__).__name__ != '_Loader' for m in
@@ -129,7 +129,7 @@ def test_who_looks_before_the_import_meets_the_modules_own_loader(checkout):
 def test_a_framework_that_is_only_asked_for_arms_nothing(tmp_path):
     code = "import importlib.util as u; print(u.find_spec('colossalai')); "
     code += "import sys; sys.modules['trl'] = None; import vlmguard.auto; "
-    code += "from vlmguard.runtime import arming; print(arming.armed)"
+    code += "from vlmguard.runtime import seams; print(seams.armed)"
     (tmp_path / "ours").mkdir()
     assert start(tmp_path, code).stdout == "None\n[]\n"
 
@@ -215,7 +215,7 @@ def test_a_folder_without_init_is_a_namespace_as_ever(checkout):
     (checkout / "code" / "swift" / "__init__.py").unlink()
     (checkout / "code" / "swift" / "cli" / "sft.py").unlink()
     code = "import swift, swift.cli; print(type(swift.__path__).__name__, swift.__file__); "
-    code += "from vlmguard.runtime import arming; print(arming.armed)"
+    code += "from vlmguard.runtime import seams; print(seams.armed)"
     done = start(checkout, code, checkout / "code")
     assert (done.stdout, done.stderr) == ("_NamespacePath None\n[]\n", "")
 

@@ -9,10 +9,9 @@ import pytest
 
 from vlmguard import guard, registry, run_report
 from vlmguard.core import runstate
-from vlmguard.core.advice import PadWithBlank, SetVariant
 from vlmguard.core.errors import SettingsError, Stop
 from vlmguard.core.facts import Batch, Checkpointing, Run, Sample, Tower
-from vlmguard.core.findings import Finding
+from vlmguard.core.findings import Finding, PadWithBlank, SetVariant
 from vlmguard.core.plan import Plan
 from vlmguard.core.runstate import RunState
 from vlmguard.core.settings import Settings

@@ -22,7 +22,7 @@ FOLDERS = {
         ("data", "checkpointing", "trainer", "accelerators", "tiny"),
         ("profile",), ("profiles", "model_reading"), ("shared_rows",), ("model", "row_order"),
         ("watch",),
-        ("arguments", "translate"), ("apply",), ("lifecycle", "rehearsal", "check", "selftest"),
+        ("arguments", "apply"), ("translate",), ("lifecycle", "rehearsal", "check", "selftest"),
     ),
 }  # fmt: skip
 """From the ground up: a part may import itself and those below."""
@@ -30,7 +30,7 @@ MOST = 20
 """Modules of a folder."""
 LONG = {"vlmguard/rules"}
 """A file a rule."""
-WATCHER = ("vlmguard._bootstrap", "vlmguard.runtime.arming")
+WATCHER = ("vlmguard._bootstrap", "vlmguard.runtime.seams")
 """The one arrow that runs up: at the first import of a framework the watcher calls `arm`."""
 
 

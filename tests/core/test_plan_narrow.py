@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from vlmguard.core.advice import PadWithBlank
 from vlmguard.core.facts import Run
-from vlmguard.core.findings import Choose, Finding, Freeze, Variant
+from vlmguard.core.findings import Choose, Finding, Freeze, PadWithBlank, Variant
 from vlmguard.core.plan import Plan, make, must_stop
 from vlmguard.core.settings import Settings
 from vlmguard.rules import RULES

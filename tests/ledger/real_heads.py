@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from tests.kit.vlms import TEXT
 from tools.matrix import families, rows
-from vlmguard.ledger.judge import Judge
+from vlmguard.ledger.judged_window import Judge
 from vlmguard_torch.ledger.accounts import account_of
 from vlmguard_torch.ledger.reader import Subject
 from vlmguard_torch.ledger.readers.rows import Rows

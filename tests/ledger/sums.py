@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from vlmguard.ledger.judge import Judge
+from vlmguard.ledger.judged_window import Judge
 from vlmguard_torch.ledger.reader import Subject
 from vlmguard_torch.ledger.readers.reduce import Reduce
 from vlmguard_torch.ledger.watcher import Watcher, account_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vlmguard.ledger.account import Account, Tensor
-from vlmguard.ledger.judge import Judge
+from vlmguard.ledger.judged_window import Judge
 
 KINDS = ("vision", "vision", "llm", "llm")
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from vlmguard.ledger.account import Account, Tensor
-from vlmguard.ledger.judge import Judge
+from vlmguard.ledger.judged_window import Judge
 
 KINDS = ("vision", "vision", "llm", "llm", "llm", "llm")
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.ledger import test_station_targets
 from vlmguard.ledger.account import Account
-from vlmguard.ledger.judge import Judge
+from vlmguard.ledger.judged_window import Judge
 from vlmguard.ledger.stations import repeated_rows, rows
 from vlmguard.runtime import report
 

@@ -8,7 +8,7 @@ from itertools import zip_longest
 import pytest
 
 from vlmguard.ledger.account import Account
-from vlmguard.ledger.judge import Judge
+from vlmguard.ledger.judged_window import Judge
 from vlmguard.ledger.stations import targets
 
 

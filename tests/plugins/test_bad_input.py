@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from tests.plugins.test_blank_trial import Seeing, full
-from tests.plugins.test_padding import ROWS, opened, put_in
+from tests.plugins.test_padding import KINDS, opened, put_in
 from vlmguard.core import runstate
 from vlmguard.core.facts import Tower as TowerFacts
 from vlmguard.core.runstate import RunState
@@ -23,6 +23,7 @@ from vlmguard_transformers import translate
 from vlmguard_transformers.model import padding
 from vlmguard_transformers.model_reading import Reading
 from vlmguard_transformers.shared_rows import Meets
+from vlmguard_transformers.watch import first_steps
 
 
 @pytest.fixture(autouse=True)
@@ -161,16 +162,16 @@ def text_step(trainer):
 @pytest.mark.parametrize("forgotten", [False, True])
 def test_a_class_whose_source_is_gone_is_tried_all_the_same(forgotten, remote, capsys):
     trainer, state = remote(WHOLE, forgotten)
-    assert padding.obstacle(trainer, ROWS) == ""
+    assert padding.obstacle(trainer, KINDS) == ""
     put_in(trainer)
     assert capsys.readouterr().err == ""
     assert text_step(trainer) is not None
-    assert padding.ran(state) == 1
+    assert first_steps.padded(state) == 1
 
 
 def test_remote_code_that_is_not_there_any_more_is_said_once_and_the_run_goes_on(remote, capsys):
     trainer, state = remote(LAZY, True)
-    assert padding.obstacle(trainer, ROWS) == ""
+    assert padding.obstacle(trainer, KINDS) == ""
     put_in(trainer)
     (line,) = capsys.readouterr().err.splitlines()
     assert line == (
@@ -179,4 +180,4 @@ def test_remote_code_that_is_not_there_any_more_is_said_once_and_the_run_goes_on
         "the class names its parts, and ranks would wait for a part that it left out"
     )
     assert text_step(trainer) is not None
-    assert padding.ran(state) == 1
+    assert first_steps.padded(state) == 1

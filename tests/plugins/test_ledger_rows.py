@@ -11,7 +11,7 @@ from torch import nn
 
 from tests.plugins.toys import Config
 from vlmguard.ledger.account import Account
-from vlmguard.ledger.judge import Judge
+from vlmguard.ledger.judged_window import Judge
 from vlmguard_torch.ledger.gradients.unreadable import divides
 from vlmguard_torch.ledger.reader import Subject
 from vlmguard_torch.ledger.readers import special, text

@@ -17,7 +17,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from tests.plugins.toys import Config
-from vlmguard.ledger.judge import Judge
+from vlmguard.ledger.judged_window import Judge
 from vlmguard_torch.ledger.reader import Subject
 from vlmguard_torch.ledger.readers import head as heads
 from vlmguard_torch.ledger.readers.targets import FEW, MANY, POSITIONS, Targets

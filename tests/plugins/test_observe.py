@@ -23,7 +23,6 @@ from tests.plugins.toys import Config, Layer, Tower, Toy, config  # noqa: E402
 from vlmguard_torch.observe import (  # noqa: E402
     measure,
     observed,
-    observed_cache,
     observer,
     rebind,
     row_trace,
@@ -525,14 +524,14 @@ def test_what_is_another_model_is_observed_anew(cache):
 
 def test_a_patched_forward_is_another_class(monkeypatch):
     model = full()
-    before = observed_cache.key(model, model.config)
+    before = observer.key(model, model.config)
     forward = Toy.forward
 
     def patched(self, *args, **inputs):
         return forward(self, *args, **inputs)
 
     monkeypatch.setattr(Toy, "forward", patched)
-    assert observed_cache.key(model, model.config) != before
+    assert observer.key(model, model.config) != before
 
 
 @pytest.mark.parametrize("kind", [Toy, Layer, Tower])
@@ -585,9 +584,9 @@ def test_a_field_of_another_type_is_refused(wrong):
 def test_another_models_file_is_not_taken(cache):
     observer.observe(full())
     (file,) = cache.iterdir()
-    assert observed_cache.load(file.stem) is not None
+    assert observer.load(file.stem) is not None
     file.rename(file.with_stem("0" * 40))
-    assert observed_cache.load("0" * 40) is None
+    assert observer.load("0" * 40) is None
 
 
 def test_to_data_and_back_through_json():
@@ -597,10 +596,10 @@ def test_to_data_and_back_through_json():
 
 def test_where_observations_lie(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "x"))
-    assert observed_cache.folder() == tmp_path / "x" / "vlmguard" / "observed"
+    assert observer.folder() == tmp_path / "x" / "vlmguard" / "observed"
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert observed_cache.folder() == tmp_path / ".cache" / "vlmguard" / "observed"
+    assert observer.folder() == tmp_path / ".cache" / "vlmguard" / "observed"
 
 
 def test_a_home_that_takes_no_file(monkeypatch, tmp_path):

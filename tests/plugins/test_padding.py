@@ -15,8 +15,9 @@ from vlmguard_torch.transaction import Transaction
 from vlmguard_transformers import profiles
 from vlmguard_transformers.model import observation, padding
 from vlmguard_transformers.model_reading import Reading
+from vlmguard_transformers.watch import first_steps
 
-ROWS = frozenset({"text", "image"})
+KINDS = ("image",)
 
 
 class Trainer(SimpleNamespace):
@@ -32,7 +33,7 @@ def opened(kind):
     trainer = Trainer(model=full(kind), args=SimpleNamespace(world_size=2))
     state = RunState(Settings())
     runstate.bind(trainer, state)
-    state.kept["blank kinds"] = padding.kinds(ROWS)
+    state.kept["blank kinds"] = KINDS
     return trainer, state
 
 
@@ -45,24 +46,24 @@ def put_in(trainer):
 
 def test_what_a_trial_refuted_is_no_remedy():
     trainer, _ = opened(Leaking)
-    why = padding.obstacle(trainer, ROWS)
+    why = padding.obstacle(trainer, KINDS)
     assert why.startswith("tried on a small copy of Leaking: it changes the loss of a text row")
 
 
 def test_what_was_proven_is_put_in_as_it_was_proven(capsys):
     trainer, state = opened(Behind)
-    assert padding.obstacle(trainer, ROWS) == ""
+    assert padding.obstacle(trainer, KINDS) == ""
     put_in(trainer)
     model = trainer.model.train()
     model(torch.arange(4)[None]).logits.sum().backward()
     assert model.multi_modal_projector.weight.grad is not None
-    assert padding.ran(state) == 1
+    assert first_steps.padded(state) == 1
     assert "could not be tried" not in capsys.readouterr().err
 
 
 def test_what_could_not_be_tried_is_put_in_as_the_class_names_it_and_said(capsys):
     trainer, _ = opened(Rejecting)
-    assert padding.obstacle(trainer, ROWS) == ""
+    assert padding.obstacle(trainer, KINDS) == ""
     put_in(trainer)
     said = capsys.readouterr().err
     assert said.count("the blank input could not be tried on a small copy of the model (image") == 1
@@ -78,7 +79,7 @@ def test_a_config_that_cannot_be_shrunk_stops_nothing(capsys):
             raise TypeError("this config cannot be copied")
 
     trainer.model.config = Stubborn(**vars(shrinkable))
-    assert padding.obstacle(trainer, ROWS) == ""
+    assert padding.obstacle(trainer, KINDS) == ""
     put_in(trainer)
     assert "this config cannot be copied" in capsys.readouterr().err
 
@@ -94,8 +95,8 @@ def test_a_run_is_observed_once_with_the_kinds_that_its_rows_have(monkeypatch):
 
     monkeypatch.setattr(observation, "_try_blanks", heard)
     monkeypatch.setattr(observation, "_observe", lambda *_: pytest.fail("observed twice"))
-    facts = observation.with_blanks(trainer, padding.kinds(ROWS))
+    facts = observation.with_blanks(trainer, KINDS)
     assert [each.kind for each in facts.blanks] == ["image"]
     assert observation.copy_of(trainer) is facts
-    padding.obstacle(trainer, ROWS)
+    padding.obstacle(trainer, KINDS)
     assert asked == [("image",)]

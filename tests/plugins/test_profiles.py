@@ -16,9 +16,9 @@ import torch
 from tests.plugins.test_features import Speaking
 from vlmguard import guard, run_report
 from vlmguard.core import runstate, settings
-from vlmguard.core.advice import FindUnused, SetVariant
 from vlmguard.core.errors import SettingsError, Stop
 from vlmguard.core.facts import Checkpointing, Run, Tower
+from vlmguard.core.findings import FindUnused, SetVariant
 from vlmguard.core.runstate import RunState
 from vlmguard_accelerate import loop
 from vlmguard_llamafactory.profile import PROFILE as LLAMAFACTORY
@@ -29,7 +29,7 @@ from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.data import peek
 from vlmguard_transformers.model import observation
 from vlmguard_transformers.shared_rows import Meets
-from vlmguard_transformers.watch import first_steps, forwards, ledger
+from vlmguard_transformers.watch import first_steps, ledger
 from vlmguard_trl import user_arguments
 from vlmguard_trl.profile import PROFILE as TRL
 
@@ -159,7 +159,7 @@ def test_a_broken_key_is_an_error_that_names_the_nearest(key, value, said):
 def _counted(calls, run):
     state = RunState(settings.get(), run=run)
     model = Model()
-    forwards.start(model, state)
+    first_steps.count(model, state)
     for _ in range(calls):
         model(torch.ones(1, 2))
     with torch.no_grad():
@@ -172,19 +172,19 @@ ZERO3 = Run("x", {"torch": "2.13.0", "deepspeed": "0.19.8"}, "zero3", 2,
 
 
 def test_two_forwards_are_seen_in_the_first_step_and_stopped():
-    forwards.judge(_counted(1, ZERO3))
+    first_steps.judge_forwards(_counted(1, ZERO3))
     state = _counted(2, ZERO3)
     with pytest.raises(Stop, match="VG103"):
-        forwards.judge(state)
+        first_steps.judge_forwards(state)
     assert state.run.forwards == 2
-    forwards.judge(state)  # once
+    first_steps.judge_forwards(state)  # once
 
 
 def test_two_forwards_that_are_right_stop_nothing():
     from dataclasses import replace
 
     state = _counted(2, replace(ZERO3, checkpointing=Checkpointing(True, False)))
-    forwards.judge(state)
+    first_steps.judge_forwards(state)
     assert state.run.forwards == 2
 
 

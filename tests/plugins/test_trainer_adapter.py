@@ -21,7 +21,10 @@ import vlmguard_swift
 import vlmguard_transformers
 from vlmguard import guard, run_report
 from vlmguard.core import runstate
-from vlmguard.core.advice import (
+from vlmguard.core.errors import SettingsError, Stop
+from vlmguard.core.facts import Checkpointing, Run, Tower
+from vlmguard.core.findings import (
+    Finding,
     FindUnused,
     FreezeTower,
     NoCheckpointing,
@@ -29,9 +32,6 @@ from vlmguard.core.advice import (
     SetVariant,
     sentence,
 )
-from vlmguard.core.errors import SettingsError, Stop
-from vlmguard.core.facts import Checkpointing, Run, Tower
-from vlmguard.core.findings import Finding
 from vlmguard.core.runstate import RunState
 from vlmguard.core.settings import Settings
 from vlmguard_flagembedding.profile import PROFILE as FLAG
@@ -41,7 +41,7 @@ from vlmguard_torch.observe.observed import KindFacts, Observed
 from vlmguard_transformers import apply, arguments, lifecycle, profiles, translate  # fmt: skip
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.data import phases  # fmt: skip
-from vlmguard_transformers.model import observation, padding  # fmt: skip
+from vlmguard_transformers.model import observation  # fmt: skip
 from vlmguard_transformers.model_reading import Reading
 from vlmguard_transformers.profile import Profile
 from vlmguard_transformers.shared_rows import Meets
@@ -107,7 +107,7 @@ FUNCTIONS = [
     (encoded, "Look"),
     (run_report, "confirmed"),
     (guard, "on_error"),
-    (padding, "ran"),
+    (first_steps, "padded"),
     (phases, "mark"),
     (phases, "of"),
     (first_steps, "after"),
@@ -134,7 +134,7 @@ def test_a_failure_between_ranks_takes_back_what_a_blank_input_held(
     _, state = opened
     state.set["VG106"] = Finding("VG106", "error", "why")
     run_report.confirmed(state, "a forward ran on it")
-    monkeypatch.setattr(padding, "ran", lambda _: ran)
+    monkeypatch.setattr(first_steps, "padded", lambda _: ran)
     failing = {"__name__": where}
     exec(f"def fail():\n    raise {kind}('they do not match')", failing)
     with pytest.raises((RuntimeError, MemoryError)) as raised:

@@ -54,7 +54,7 @@ def small(backend: str, folder: Path) -> Path:
     return code
 
 
-SAY = "import {0}; from vlmguard.runtime import arming; print(*arming.armed, {1}.__file__)"
+SAY = "import {0}; from vlmguard.runtime import seams; print(*seams.armed, {1}.__file__)"
 
 
 def seen(env: str, module: str, code: Path, installer: str, tools: Path, folder: Path) -> None:

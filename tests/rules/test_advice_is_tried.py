@@ -9,8 +9,8 @@ import pytest
 
 from tests.frameworks.advice.cases import FAILING
 from vlmguard import rules
-from vlmguard.core import advice
-from vlmguard.core.advice import (
+from vlmguard.core import findings
+from vlmguard.core.findings import (
     FindUnused,
     FreezeTower,
     LongerRows,
@@ -79,7 +79,7 @@ def told(piece):
 
 
 def test_every_kind_of_advice_has_its_words():
-    kinds = {kind.__name__ for kind in advice.Advice.__args__}
+    kinds = {kind.__name__ for kind in findings.Advice.__args__}
     assert kinds == set(WORDS)
 
 

@@ -15,8 +15,8 @@ from tests.rules.test_rules import DDP, IDLE, SILENT, SPEAKS
 from vlmguard import registry
 from vlmguard.core import host
 from vlmguard.core.facts import Gradients
-from vlmguard.rules import LATE
-from vlmguard_colossalai import rules as gemini
+from vlmguard.rules import GEMINI, LATE
+from vlmguard_colossalai import rules as of_colossalai
 
 CONSTANTS = ("CODE", "NAME", "DEFAULT", "PHASES", "ROWS", "FRAMEWORKS")
 RUNS = [case[1] for case in (*SPEAKS, *SILENT)]
@@ -34,7 +34,7 @@ def drawn(number):
         yield replace(DDP, **{name: getattr(rng.choice(RUNS), name) for name in FIELDS})
 
 
-@pytest.mark.parametrize("rule", [*LATE, *gemini.RULES], ids=lambda rule: rule.CODE)
+@pytest.mark.parametrize("rule", [*LATE, *GEMINI], ids=lambda rule: rule.CODE)
 def test_it_says_of_the_rule_what_the_file_says(rule):
     file = importlib.import_module(rule.module)
     told = [{name: getattr(each, name, None) for name in CONSTANTS} for each in (rule, file)]
@@ -55,8 +55,9 @@ def test_no_run_that_the_rule_speaks_of_is_kept_from_it(rule):
 
 
 def test_no_file_of_colossalai_is_left_out():
-    files = {each.name for each in pkgutil.iter_modules(gemini.__path__, f"{gemini.__name__}.")}
-    assert files == {rule.module for rule in gemini.RULES}
+    prefix = f"{of_colossalai.__name__}."
+    files = {each.name for each in pkgutil.iter_modules(of_colossalai.__path__, prefix)}
+    assert files == {rule.module for rule in GEMINI}
 
 
 SEEN = [

@@ -29,15 +29,14 @@ from tests.rules.test_rules import (
 from vlmguard import agree, guard, run_report
 from vlmguard.compat import choice as compat
 from vlmguard.core import plan
-from vlmguard.core.advice import PadWithBlank, alternatives
 from vlmguard.core.facts import Batch, Checkpointing, Gradients
-from vlmguard.core.findings import Finding, Variant
+from vlmguard.core.findings import Finding, PadWithBlank, Variant, alternatives
 from vlmguard.core.host import Host
 from vlmguard.core.runstate import RunState
 from vlmguard.core.settings import Settings
 from vlmguard.rules import RULES, vg106_idle_tower, vg113_per_image_tower
 from vlmguard.runtime import faults, report
-from vlmguard_colossalai.facts import Forward, Step
+from vlmguard_colossalai.gemini_facts import Forward, Step
 from vlmguard_colossalai.rules import (
     vg205_text_only_gemini,
     vg303_untouched,

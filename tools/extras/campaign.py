@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RECORDS = ROOT / "docs" / "data" / "extras.jsonl"
 STANDINS = ROOT / "tests" / "kit" / "standins"
 LIMIT = 1800.0
-ARMED = "import {0}; from vlmguard.runtime import arming; print(*arming.armed)"
+ARMED = "import {0}; from vlmguard.runtime import seams; print(*seams.armed)"
 Record = dict[str, Any]
 
 

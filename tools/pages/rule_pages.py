@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from vlmguard.rules import RULES as OURS
-from vlmguard_colossalai.rules import RULES as GEMINI
+from vlmguard import rules
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "rules"
-RULES = sorted((*OURS, *GEMINI), key=lambda rule: rule.CODE)
+RULES = sorted(rules.RULES, key=lambda rule: rule.CODE)
 CODES = {rule.CODE for rule in RULES}
 
 

@@ -14,8 +14,7 @@ from vlmguard.check.launcher import Job
 from vlmguard.check.reading import python_files, scripts
 from vlmguard.check.reading.fields import Field, Values, Wrong, leftover, of, parse
 from vlmguard.check.reading.files import Files
-from vlmguard.core.advice import Advice, FindUnused, FreezeTower, SetVariant, StaticGraph
-from vlmguard.core.findings import Variant
+from vlmguard.core.findings import Advice, FindUnused, FreezeTower, SetVariant, StaticGraph, Variant
 from vlmguard.core.plan import Plan
 
 

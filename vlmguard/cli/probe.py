@@ -56,8 +56,8 @@ try:
     version = getattr(sys.modules[name.partition(".")[0]], "__version__", "")
     told["version"] = version if isinstance(version, str) else ""
     from vlmguard.core.errors import innermost
-    from vlmguard.runtime import arming, seams
-    told["armed"] = adapter in arming.armed
+    from vlmguard.runtime import seams
+    told["armed"] = adapter in seams.armed
     for seam in importlib.import_module(adapter).SEAMS:
         why = ""
         for target in seam.targets:

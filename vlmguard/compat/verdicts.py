@@ -16,8 +16,8 @@ from typing import Any, Literal
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from vlmguard.compat import folder as folder
 from vlmguard.compat.cases import ACCUMULATION, BATCHES, MODELS, Case
-from vlmguard.compat.tables import folder as folder
 from vlmguard.core.settings import read_toml
 from vlmguard.runtime.faults import fault
 

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from vlmguard.core.advice import MeanLoss, PadWithBlank
 from vlmguard.core.facts import Run
-from vlmguard.core.findings import Choose, DummyImage, Finding, Freeze, Remedy, Variant
+from vlmguard.core.findings import (
+    Choose,
+    DummyImage,
+    Finding,
+    Freeze,
+    MeanLoss,
+    PadWithBlank,
+    Remedy,
+    Variant,
+)
 from vlmguard.core.settings import Settings
 
 

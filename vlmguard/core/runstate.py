@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from vlmguard.core.advice import Spell
 from vlmguard.core.facts import Phase, Run, run_as_json, run_from_json
-from vlmguard.core.findings import Finding
+from vlmguard.core.findings import Finding, Spell
 from vlmguard.core.plan import Plan
 from vlmguard.core.settings import Settings
 

@@ -1,21 +1,90 @@
 """Our own rules: one a file, and one a failure of the catalogue of `vlmguard_explain`.
 
-Most files are imported for a run that they may concern: that a healthy run needs few of them is
-what `LATE` is for. A file that is not in it is imported with this package. A file of the ledger's
-is a page alone: the stations speak for it.
+Most files are imported late: for their page, or for a run that they may concern. Until then a
+`Page` in `LATE` stands for the rule. What that says of it is what the file says; a test compares
+them. A file that is not in `LATE` is imported with this package. A file of the ledger's is a page
+alone: the stations speak for it.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from vlmguard.core.facts import PARTITIONED, ZERO, Run
-from vlmguard.core.late import Page, of_batches, of_gradients, of_runs
+from vlmguard.core.facts import PARTITIONED, ZERO, Batch, Gradients, Run
+from vlmguard.core.hookspecs import Answer, hookimpl
 from vlmguard.rules import known
 
 _STEPS = ("train", "eval", "generate")
+
+
+class Page:
+    # ``vg610_odd_rows.py`` is VG610 ``odd-rows``, unless a name is given. By itself a rule without
+    # a hook; ``more`` are its other constants and its hooks.
+
+    def __init__(self, module: str, default: str = "warn", name: str = "", **more: Any) -> None:
+        code, _, words = module.rpartition(".")[2].partition("_")
+        self.CODE, self.NAME = code.upper(), name or words.replace("_", "-")
+        self.DEFAULT, self.module, self._more = default, module, tuple(more)
+        vars(self).update(more)
+
+    @property
+    def __doc__(self) -> str | None:  # type: ignore[override]
+        """The rule's page."""
+        return importlib.import_module(self.module).__doc__
+
+    def __dir__(self) -> Iterable[str]:
+        """What a plug-in host looks at."""
+        return ("CODE", "DEFAULT", "NAME", *self._more)
+
+
+def of_runs(
+    module: str,
+    default: str,
+    name: str = "",
+    concerns: Callable[[Run], bool] = lambda run: True,
+    **more: Any,
+) -> Page:
+    """A rule that judges runs.
+
+    Args:
+        concerns: whether it may have something to say about a run. If not, it is not asked.
+        more: its constants, such as ``PHASES``.
+    """
+
+    @hookimpl
+    def pre_wrap(run: Run) -> Answer:
+        return importlib.import_module(module).pre_wrap(run) if concerns(run) else None
+
+    return Page(module, default, name, pre_wrap=pre_wrap, **more)
+
+
+def of_batches(module: str, default: str, name: str = "", **more: Any) -> Page:
+    """A rule that judges batches."""
+
+    @hookimpl
+    def pre_step(run: Run, batch: Batch | None) -> Answer:
+        found: Answer = importlib.import_module(module).pre_step(run, batch)
+        return found
+
+    return Page(module, default, name, pre_step=pre_step, **more)
+
+
+def of_gradients(
+    module: str, default: str, name: str, concerns: Callable[[Gradients], Any], **more: Any
+) -> Page:
+    """A rule that judges gradients; ``concerns`` as above."""
+
+    @hookimpl
+    def pre_step(run: Run, gradients: Gradients | None) -> Answer:
+        if gradients is not None and not concerns(gradients):
+            return None
+        found: Answer = importlib.import_module(module).pre_step(run, gradients)
+        return found
+
+    return Page(module, default, name, pre_step=pre_step, **more)
 
 
 def checkpointed(run: Run) -> bool:
@@ -42,6 +111,11 @@ def zero3(run: Run) -> bool:
 
 def _at(file: str) -> str:
     return f"{__name__}.{file}"
+
+
+def _gemini(file: str) -> str:
+    """A file of the adapter's, which is looked up by its name when it is wanted."""
+    return f"vlmguard_colossalai.rules.{file}"
 
 
 LATE: tuple[Page, ...] = (
@@ -86,6 +160,19 @@ LATE: tuple[Page, ...] = (
 )  # fmt: skip
 
 
+_ONLY = ("colossalai",)
+GEMINI: tuple[Page, ...] = (
+    of_batches(_gemini("vg205_text_only_gemini"), "fix", FRAMEWORKS=_ONLY),
+    of_gradients(_gemini("vg303_untouched"), "error", "untouched-gemini",
+                 lambda seen: getattr(seen, "untouched", None), FRAMEWORKS=_ONLY),
+    of_runs(_gemini("vg304_never_used"), "fix", "never-used-gemini",
+            lambda run: run.strategy == "gemini"),
+    of_gradients(_gemini("vg305_second_backward"), "error", "second-backward-gemini",
+                 lambda seen: getattr(seen, "overwritten", False), FRAMEWORKS=_ONLY),
+)  # fmt: skip
+"""Rules about what only ColossalAI does."""
+
+
 def _files() -> list[Any]:
     """One rule a file, in the order of their names."""
     late = {rule.module: rule for rule in LATE}
@@ -97,4 +184,4 @@ def _files() -> list[Any]:
     return found
 
 
-RULES = (*_files(), *known.RULES)
+RULES = (*_files(), *GEMINI, *known.RULES)

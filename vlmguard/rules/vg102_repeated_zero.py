@@ -29,9 +29,8 @@ Evidence
 
 from __future__ import annotations
 
-from vlmguard.core.advice import NoCheckpointing, SetVariant
 from vlmguard.core.facts import Run
-from vlmguard.core.findings import Choose, Finding
+from vlmguard.core.findings import Choose, Finding, NoCheckpointing, SetVariant
 from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG102"

@@ -27,9 +27,8 @@ Evidence
 
 from __future__ import annotations
 
-from vlmguard.core.advice import SetVariant
 from vlmguard.core.facts import Run
-from vlmguard.core.findings import Choose, Finding, tail
+from vlmguard.core.findings import Choose, Finding, SetVariant, tail
 from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG104"

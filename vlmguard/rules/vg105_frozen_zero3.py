@@ -24,9 +24,8 @@ Evidence
 from __future__ import annotations
 
 from vlmguard.compat import choice as compat
-from vlmguard.core.advice import SetVariant, Upgrade
 from vlmguard.core.facts import Run
-from vlmguard.core.findings import Choose, Finding
+from vlmguard.core.findings import Choose, Finding, SetVariant, Upgrade
 from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG105"

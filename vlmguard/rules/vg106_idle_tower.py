@@ -41,16 +41,22 @@ Evidence
 
 from __future__ import annotations
 
-from vlmguard.core.advice import (
+from vlmguard.core.facts import PARTITIONED, ZERO, Run
+from vlmguard.core.findings import (
     Advice,
+    Choose,
+    Finding,
     FindUnused,
     FreezeTower,
+    Level,
     PadWithBlank,
     SameKind,
     Strategy,
+    Wish,
+    cut,
+    listed,
+    tail,
 )
-from vlmguard.core.facts import PARTITIONED, ZERO, Run
-from vlmguard.core.findings import Choose, Finding, Level, Wish, cut, listed, tail
 from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG106"

@@ -24,9 +24,8 @@ Evidence
 
 from __future__ import annotations
 
-from vlmguard.core.advice import PadWithBlank, Strategy
 from vlmguard.core.facts import Run
-from vlmguard.core.findings import Finding
+from vlmguard.core.findings import Finding, PadWithBlank, Strategy
 from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG108"

@@ -25,9 +25,8 @@ Evidence
 from __future__ import annotations
 
 from vlmguard.compat import choice as compat
-from vlmguard.core.advice import StaticGraph
 from vlmguard.core.facts import Run
-from vlmguard.core.findings import Choose, Finding
+from vlmguard.core.findings import Choose, Finding, StaticGraph
 from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG109"

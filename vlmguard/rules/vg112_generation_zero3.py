@@ -30,9 +30,8 @@ Evidence
 
 from __future__ import annotations
 
-from vlmguard.core.advice import SetVariant, Strategy
 from vlmguard.core.facts import Run
-from vlmguard.core.findings import Choose, Finding
+from vlmguard.core.findings import Choose, Finding, SetVariant, Strategy
 from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG112"

@@ -33,9 +33,8 @@ Evidence
 
 from __future__ import annotations
 
-from vlmguard.core.advice import SameImages, Strategy
 from vlmguard.core.facts import PARTITIONED, Run
-from vlmguard.core.findings import Finding, tail
+from vlmguard.core.findings import Finding, SameImages, Strategy, tail
 from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG113"

@@ -30,9 +30,8 @@ Evidence
 
 from __future__ import annotations
 
-from vlmguard.core.advice import MeanLoss
 from vlmguard.core.facts import Run
-from vlmguard.core.findings import Finding
+from vlmguard.core.findings import Finding, MeanLoss
 from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG115"

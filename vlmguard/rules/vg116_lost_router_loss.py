@@ -31,9 +31,8 @@ Evidence
 
 from __future__ import annotations
 
-from vlmguard.core.advice import SetVariant
 from vlmguard.core.facts import Run
-from vlmguard.core.findings import Choose, Finding
+from vlmguard.core.findings import Choose, Finding, SetVariant
 from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG116"

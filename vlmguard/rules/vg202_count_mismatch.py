@@ -23,9 +23,8 @@ Evidence
 
 from __future__ import annotations
 
-from vlmguard.core.advice import LongerRows
 from vlmguard.core.facts import Batch, Run
-from vlmguard.core.findings import Finding, cut
+from vlmguard.core.findings import Finding, LongerRows, cut
 from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG202"

@@ -27,9 +27,8 @@ Evidence
 
 from __future__ import annotations
 
-from vlmguard.core.advice import FreezeTower, PadWithBlank, Strategy
 from vlmguard.core.facts import Gradients, Run
-from vlmguard.core.findings import Finding, listed
+from vlmguard.core.findings import Finding, FreezeTower, PadWithBlank, Strategy, listed
 from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG204"

@@ -38,9 +38,8 @@ Evidence
 
 from __future__ import annotations
 
-from vlmguard.core.advice import Advice, FreezeTower, SetVariant
 from vlmguard.core.facts import Gradients, Run, Tower
-from vlmguard.core.findings import Finding, Level, tail
+from vlmguard.core.findings import Advice, Finding, FreezeTower, Level, SetVariant, tail
 from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG302"

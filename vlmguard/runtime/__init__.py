@@ -1,1 +1,1 @@
-"""The process that we are a guest in: arming, seams, report, faults, ending."""
+"""The process that we are a guest in: seams, report, faults, ending."""

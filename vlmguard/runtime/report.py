@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from vlmguard.core import settings
-from vlmguard.core.advice import Spell, alternatives
-from vlmguard.core.findings import Finding, cut
+from vlmguard.core.findings import Finding, Spell, alternatives, cut
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime import stderr
 from vlmguard.runtime.ranks import rank, worker

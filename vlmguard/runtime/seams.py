@@ -1,7 +1,7 @@
 """Seams: the places where a framework's own function is wrapped.
 
-An adapter lists them as data; `attach`, `detach` and ``vlmguard doctor`` read the same list. A seam
-is attached when its module is imported, never before. The wrapped call is the framework's; each
+An adapter lists them as data; `arm`, `detach` and ``vlmguard doctor`` read the same list. A seam is
+attached when its module is imported, never before. The wrapped call is the framework's; each
 wrapper makes it exactly once, outside our containment.
 
 Standard library only, and so should be the module that lists the seams: it is imported with the
@@ -11,6 +11,7 @@ its first call.
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
@@ -70,6 +71,21 @@ _wanted: list[Seam] = []
 _attached: list[_Attached] = []
 _places: list[Place] = []
 _looked: set[str] = set()  # targets whose module came in, whether or not it held them
+
+
+armed: list[str] = []
+"""Adapters whose seams are attached."""
+
+
+def arm(adapter: str) -> None:
+    """Attach the seams of the module ``adapter`` (its ``SEAMS``), once.
+
+    Light, since ``find_spec("swift")`` alone gets here.
+    """
+    if adapter in armed:
+        return
+    armed.append(adapter)
+    attach(importlib.import_module(adapter).SEAMS)
 
 
 def attach(seams: Iterable[Seam]) -> None:

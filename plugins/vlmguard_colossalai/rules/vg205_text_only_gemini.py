@@ -42,9 +42,8 @@ Evidence
 
 from __future__ import annotations
 
-from vlmguard.core.advice import PadWithBlank
 from vlmguard.core.facts import Batch, Run
-from vlmguard.core.findings import DummyImage, Finding, cut, listed
+from vlmguard.core.findings import DummyImage, Finding, PadWithBlank, cut, listed
 from vlmguard.core.hookspecs import hookimpl
 
 CODE = "VG205"

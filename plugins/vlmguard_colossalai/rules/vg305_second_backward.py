@@ -30,7 +30,7 @@ from __future__ import annotations
 from vlmguard.core.facts import Gradients, Run
 from vlmguard.core.findings import Finding
 from vlmguard.core.hookspecs import hookimpl
-from vlmguard_colossalai.facts import Forward
+from vlmguard_colossalai.gemini_facts import Forward
 
 CODE = "VG305"
 NAME = "second-backward-gemini"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from vlmguard.compat.tables import folder
+from vlmguard.compat import folder
 
 HERE = Path(__file__).parent.parent
 FOLDERS = ("catalogue", "cases", "tables")

@@ -20,7 +20,8 @@ import torch
 from vlmguard.core.errors import Stop
 from vlmguard.runtime.faults import contain
 from vlmguard_torch import module_calls, zero_contribution
-from vlmguard_torch.blank import generation, no_gradient
+from vlmguard_torch.blank import generation
+from vlmguard_torch.blank.forward_gradients import ForwardGradients
 from vlmguard_torch.blank.run_tower import Runner
 from vlmguard_torch.layout import cross_attention
 from vlmguard_torch.layout.model_layout import ModelLayout
@@ -28,7 +29,7 @@ from vlmguard_torch.module_calls import Did, Hook, sure
 
 When = Literal["always", "training", "evaluation"]
 """In which forwards a blank runs. "evaluation": in all but those that train."""
-_CROSSING = "layers of cross-attention"
+_WHAT = "gradients of a blank input"
 
 
 class Blank:
@@ -63,15 +64,7 @@ class Blank:
         self._settled = True  # nothing is to be done until the next forward begins
         self._padded = False  # this forward has run a blank
         self._crosses = False  # and its language model reads it
-        self._first_crossing = False  # and no layer that does has run yet
-        self._gradients = no_gradient.Gradients(found.owner)
-        self._crossing: no_gradient.BlankInput | None = None  # of this forward's layers
-        self._own: set[str] = set()  # what this forward's own media have run, with gradients
-        self._ran: set[str] = set()  # what lies behind a tower, and a blank has run now
-        self._paths: dict[str, set[str]] = {}  # kind → what its blank ran last
-        self._blanks: list[no_gradient.BlankInput] = []  # of this forward
-        self._watched = False  # gradients of this forward's blanks are
-        self._moved: list[torch.Tensor] = []  # then, whether such layers change anything
+        self._gradients = ForwardGradients(found, self._runner, self._several)
         self._given = False  # this forward was given embeddings
         self._told: dict[str, Any] = {}  # arguments of this forward
         self._waiting: list[torch.Tensor] = []  # features that wait for the embeddings
@@ -123,8 +116,7 @@ class Blank:
         if self.fault or sure(module_calls.in_backward()):
             return Did()
         self._settled = self._padded = False
-        self._own.clear()
-        self._blanks = []
+        self._gradients.begin()
         self._given = kwargs.get("inputs_embeds") is not None
         self._told = {name: value for name, value in kwargs.items() if value is not None}
         self._waiting.clear()
@@ -145,7 +137,7 @@ class Blank:
         if self._busy or sure(module_calls.in_backward()):
             return Did()
         if torch.is_grad_enabled():
-            contain("gradients of a blank input", self._used, path)
+            contain(_WHAT, self._gradients.used, path)
         if not sure(self._is_settled()) and self._several:
             self._run_before(path)
         self._calls[path] = self._calls.get(path, 0) + 1
@@ -155,19 +147,10 @@ class Blank:
         """What lies behind a tower is called."""
         if torch.is_grad_enabled() and not sure(module_calls.in_backward()):
             if self._busy:
-                self._ran.add(path)
+                self._gradients.ran(path)
             else:
-                contain("gradients of a blank input", self._used, path)
+                contain(_WHAT, self._gradients.used, path)
         return Did()
-
-    def _used(self, path: str) -> None:
-        """By media of this forward's own. Of one tower it is known what lies behind it."""
-        used = {path} if self._several else {path, *self._behind_towers}
-        self._own |= used
-        for kind, paths in self._paths.items():
-            if not used.isdisjoint(paths):
-                self._gradients.used(kind)
-        self._gradients.used(_CROSSING)
 
     def _run_before(self, path: str) -> None:
         """The towers whose turn is before this one's, of kinds that this forward does not have."""
@@ -229,8 +212,8 @@ class Blank:
 
     def _cross(self, args: Any, kwargs: Any) -> Did:
         """The same, of a language model that reads images through layers of its own."""
-        self._settled = self._first_crossing = True
-        self._watched, self._crossing, self._moved = False, None, []
+        self._settled = True
+        self._gradients.begin_crossing()
         tokens = cross_attention.tokens(kwargs)
         if tokens is None or sure(cross_attention.given(kwargs)):
             return Did()
@@ -241,8 +224,7 @@ class Blank:
         )
 
     def _with(self, embeds: torch.Tensor, features: list[torch.Tensor]) -> Did:
-        for one in self._blanks:
-            one.needed = not embeds.requires_grad
+        self._gradients.needed(embeds)
         added = zero_contribution.add(embeds, features)
         if getattr(added, "shape", None) != embeds.shape:
             raise TypeError(f"{type(added).__name__}, not the embeddings")
@@ -316,7 +298,7 @@ class Blank:
 
     def _run(self, kind: str, device: torch.device) -> list[torch.Tensor]:
         self._busy = True
-        self._ran.clear()
+        self._gradients.begin_blank()
         try:
             found = self._runner.run(kind, device, self._told)
         finally:
@@ -325,39 +307,12 @@ class Blank:
             raise TypeError(f"{kind}: the tower ran, and nothing of it was found")
         for path in self.layout.towers.get(kind, ()):
             self._calls[path] = self._calls.get(path, 0) + 1
-        contain("gradients of a blank input", self._watch, kind, found)
+        contain(_WHAT, self._gradients.watch, kind, found)
         return found
-
-    def _watch(self, kind: str, found: list[torch.Tensor]) -> None:
-        """Together, but for what this forward's own media have run: a new Gemma3's projector is
-        zero, so that of an image, too, its tower gets zeros, and the projector others."""
-        ran = self._ran if self._several else self._behind_towers
-        paths = {*self.layout.towers.get(kind, ()), *ran}
-        self._paths[kind] = paths
-        every = self._runner.parameters(paths - self._own)
-        one = self._gradients.blank(kind, every, found, self._moved)
-        self._blanks += [one] if one is not None else []
-        self._watched |= one is not None
 
     def _thrown(self, *given: torch.Tensor) -> None:
         if not sure(module_calls.in_backward()):
-            contain("gradients of a blank input", self._watch_crossing, *given)
-
-    def _watch_crossing(
-        self, hidden: torch.Tensor, own: torch.Tensor, output: torch.Tensor
-    ) -> None:
-        """A layer has read a blank image. Where backward reaches one, it reaches all, the last one
-        first."""
-        if self._first_crossing:
-            self._first_crossing = False
-            layers = map(self.layout.owner.get_submodule, self.layout.crossing)
-            parameters = [each for one in layers for each in one.parameters()]
-            self._crossing = self._gradients.blank(_CROSSING, parameters, [output], self._moved)
-            self._watched |= self._crossing is not None
-        elif self._crossing is not None:
-            self._gradients.follow(self._crossing, output)
-        if self._watched:
-            self._moved.append((own.detach() != hidden.detach()).any())
+            contain(_WHAT, self._gradients.watch_crossing, *given)
 
     def encode(self, device: torch.device | None) -> None:
         """``generate`` has run its encoders, before any forward; its inputs are on ``device``.

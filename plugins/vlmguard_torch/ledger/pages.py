@@ -9,7 +9,7 @@ from typing import Any
 from vlmguard.ledger.account import Account, Entry, Page, Verdict
 from vlmguard.ledger.between_ranks import packed
 from vlmguard.ledger.between_ranks.gather import Gather
-from vlmguard.ledger.judge import Judge
+from vlmguard.ledger.judged_window import Judge
 from vlmguard_torch.ledger.later import Later
 
 _KEPT = ("window", "step", "rank", "micro", "kinds", "skipped")

@@ -10,18 +10,20 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from vlmguard_torch.layout.parameters import Parameters
-from vlmguard_torch.observe import blank_trial, counterparts, example_rows, row_trace
-from vlmguard_torch.observe.blank_trial import Blank
+from vlmguard_torch.observe import counterparts, example_rows, row_trace
 from vlmguard_torch.observe.facts_of_rows import View, kind_facts, per_item, shared, skipped
 from vlmguard_torch.observe.isolated_state import unpartitioned
 from vlmguard_torch.observe.observed import KindFacts, Observed, Tried, may, name_of, reason
 from vlmguard_torch.observe.rebind import carry_over, idle
 from vlmguard_torch.observe.shrink import MOST_LAYERS, shrink
+
+if TYPE_CHECKING:
+    from vlmguard_torch.observe.blank_trial import Blank
 
 SECONDS, WAIT = 8.0, 40.0
 """Of work and of waiting for the processor; what is not run by then is not known. Qwen3.5, with a
@@ -86,6 +88,8 @@ def measure(
         return may("; ".join(f"{kind}: {why}" for kind, why in refused.items()), name_of(model))
     blanks: tuple[Tried, ...] = ()
     if blank is not None:
+        from vlmguard_torch.observe import blank_trial
+
         with idle(model, copy), contextlib.suppress(Exception):
             blanks = blank_trial.tried(copy, blank, rows, traces, refused, limit, media)
     dropped = _dropped(model, copy, rows, traces, limit) if reentrant else frozenset()

@@ -11,7 +11,7 @@ import copy
 import time
 from typing import Any
 
-from vlmguard_torch.layout import by_structure
+from vlmguard_torch.layout import towers
 from vlmguard_torch.media.kinds import kinds_of, untold
 from vlmguard_torch.observe.reached import untouched
 
@@ -51,10 +51,19 @@ def _look(trainer: Any, dataset: Any, every: bool = False) -> dict[int, str] | N
     many as the time allows, whatever they are."""
     if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
         return None
-    if trainer.args.world_size < 2 or not by_structure.sees(trainer.model):
+    if trainer.args.world_size < 2 or not _sees(trainer.model):
         return None  # nothing hangs on it
     with untouched(trainer.model, (trainer.data_collator, dataset)) as can_be:
         return _collated(trainer.data_collator, copy.copy(dataset), every) if can_be else None
+
+
+def _sees(model: Any) -> bool:
+    """Whether it has a tower. Most have one by name: what looks for others is imported here."""
+    if towers.seeing(model):
+        return True
+    from vlmguard_torch.layout import by_structure
+
+    return by_structure.sees(model)
 
 
 def _collated(collate: Any, rows: Any, every: bool) -> dict[int, str] | None:

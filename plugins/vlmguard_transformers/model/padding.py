@@ -1,31 +1,25 @@
-"""The blank input of a trainer's models: whether one can be made, put in, taken out."""
+"""The blank input of a trainer's models: whether one can be made, put in, taken out.
+
+Imported where a blank may be wanted.
+"""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from vlmguard.core import runstate
 from vlmguard.core.facts import PARTITIONED
 from vlmguard.core.runstate import RunState
 from vlmguard.runtime import report
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.model import observation
-from vlmguard_transformers.model_reading import Reading
+from vlmguard_transformers.model_reading import BLANKS, Reading
 
 if TYPE_CHECKING:
     from vlmguard_torch.transaction import Transaction
 
-_KEY = "blanks"
 
-
-def kinds(rows: frozenset[str] | None) -> tuple[str, ...] | None:
-    """The kinds of input that some rank may have, for `blank_input.install`; None: untold."""
-    media = {part for row in rows or () for part in row.split("+")} - {"text"}
-    return tuple(sorted(media)) or None
-
-
-def obstacle(trainer: Any, rows: frozenset[str] | None, needed: bool = True) -> str:
+def obstacle(trainer: Any, kinds: tuple[str, ...] | None, needed: bool = True) -> str:
     """Why no blank input can run the trained model's towers, seen on a small copy of it; "" if one
     can, or if nothing could be tried (`untried`). In a compiled model it costs graph breaks, and is
     made only where it is ``needed`` for certain."""
@@ -34,8 +28,8 @@ def obstacle(trainer: Any, rows: frozenset[str] | None, needed: bool = True) -> 
     try:
         if not needed and hf.compiles(trainer):
             return "the model is compiled"
-        facts = observation.with_blanks(trainer, kinds(rows))
-        return neutral.why_not(trainer.model, facts, kinds(rows))
+        facts = observation.with_blanks(trainer, kinds)
+        return neutral.why_not(trainer.model, facts, kinds)
     except Exception as error:
         return f"{type(error).__name__}: {error}"
 
@@ -48,7 +42,7 @@ def install(read: Reading, transaction: Transaction) -> None:
     assert state is not None
     partitioned = read.strategy in PARTITIONED
     found = read.profile.models(read.trainer) if partitioned else [read.trainer.model]
-    handles = state.kept.setdefault(_KEY, [])
+    handles = state.kept.setdefault(BLANKS, [])
     wanted = state.kept.get("blank kinds")
     in_training = state.kept.get("blank in training", True)
     facts = observation.with_blanks(read.trainer, wanted)
@@ -88,15 +82,3 @@ def _gather_experts_whole(models: list[Any], state: RunState, transaction: Trans
 
 def _say(text: str) -> None:
     report.line(text.removeprefix("vlmguard: "))
-
-
-def pads(trainer: Any) -> bool:
-    """Whether it is in and no fault has put it out."""
-    state = runstate.of(trainer)
-    handles = state.kept.get(_KEY, ()) if state is not None else ()
-    return bool(handles) and not any(handle.fault for handle in handles)
-
-
-def ran(state: runstate.RunState) -> int:
-    """Forwards of this run, on this rank, in which a tower ran on a blank input."""
-    return sum(handle.padded for handle in state.kept.get(_KEY, ()))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vlmguard import guard, registry, run_report
@@ -17,12 +18,11 @@ from vlmguard.core.runstate import RunState
 from vlmguard.runtime import seams
 from vlmguard.runtime.faults import contain
 from vlmguard_torch import stepping
+from vlmguard_torch.module_calls import ForwardHook
 from vlmguard_transformers import trainer as hf
 from vlmguard_transformers.data.batches import HEARS
-from vlmguard_transformers.model import padding
-from vlmguard_transformers.model_reading import Reading
+from vlmguard_transformers.model_reading import BLANKS, Reading
 from vlmguard_transformers.profile import Paths, Profile
-from vlmguard_transformers.watch import forwards
 
 if TYPE_CHECKING:
     from vlmguard_torch.watch.gradients import Watch
@@ -32,10 +32,11 @@ _HOOKED = ("single", "ddp", "zero0", "zero1", "zero2", "zero3")
 _TAKEN = ("zero0", "zero1", "zero2", "zero3")  # DeepSpeed takes gradients from the parameters
 _KEY, _KNOWN = "profile", "optimizers"
 _CALLS = "calls of towers"
+_FORWARDS = "forwards"
 ABREAST = "abreast"
 """What compares the ranks' calls, where they can part."""
 _SETTLED = "settled"
-_EACH_STEP = (forwards.KEY, ABREAST, _CALLS)
+_EACH_STEP = (_FORWARDS, ABREAST, _CALLS)
 """What is kept as long as something is looked at in each step."""
 
 
@@ -89,7 +90,7 @@ def start(read: Reading, state: RunState) -> None:
     it compiled once more."""
     trainer, compiles = read.trainer, hf.compiles(read.trainer)
     if not compiles:
-        forwards.start(trainer.model, state)
+        count(trainer.model, state)
     state.kept[_KNOWN] = weakref.WeakSet()
     if state.run is None:
         return
@@ -98,7 +99,7 @@ def start(read: Reading, state: RunState) -> None:
 
         call_count_sync.start(trainer, state)
     if "VG102" in state.neutral and not compiles:
-        from vlmguard_transformers.watch.repeats import Calls
+        from vlmguard_transformers.watch.tower_calls import Calls
 
         seeing = (path for tower in state.run.trained_towers for path in tower.paths)
         calls = state.kept[_CALLS] = Calls(trainer.model, seeing)
@@ -197,7 +198,7 @@ def at_engine(engine: Any) -> None:
     state = runstate.of(engine.optimizer)
     if state is None:
         return
-    forwards.judge(state)
+    judge_forwards(state)
     if engine.is_gradient_accumulation_boundary():
         for watched in _by_optimizer.get(engine.optimizer, ()):
             watched.step()
@@ -213,14 +214,19 @@ def after_engine(optimizer: Any) -> None:
 
 def after(trainer: Any, state: RunState) -> None:
     """A step is over, its backward has run."""
-    forwards.judge(state)
+    judge_forwards(state)
     run_report.first_step(state)
     _count(state)
 
 
+def padded(state: RunState) -> int:
+    """Forwards of this run, on this rank, in which a tower ran on a blank input."""
+    return sum(handle.padded for handle in state.kept.get(BLANKS, ()))
+
+
 def confirmed(state: RunState) -> None:
     """A backward is over: what was set has held if a forward ran on a blank input."""
-    ran = padding.ran(state) if state.set else 0
+    ran = padded(state) if state.set else 0
     if ran:
         times = "a forward" if ran == 1 else f"{ran} forwards"
         how = f"{times} without media got a blank input, and it held"
@@ -230,7 +236,7 @@ def confirmed(state: RunState) -> None:
 def failed(state: RunState | None, error: BaseException) -> None:
     """The run ends in an exception. Of one that is raised where ranks work together, a blank input
     that ran before may be the cause: what was said of it is taken back."""
-    ran = padding.ran(state) if state is not None else 0
+    ran = padded(state) if state is not None else 0
     if state is None or not ran or not _between_ranks(error):
         return
     times = "a forward" if ran == 1 else f"{ran} forwards"
@@ -259,3 +265,52 @@ def _count(state: RunState) -> None:
     most = calls.step() if calls is not None and state.run is not None else 0
     if state.run is not None and most > state.run.forwards:
         run_report.proved(state, "VG102", f"a tower ran {most} times in this step, and it held")
+
+
+class Count:
+    """Forwards with a gradient since counting began. A loss of the user's own cannot be read
+    beforehand: how often it calls the model before one backward is counted in the first training
+    step, whose optimizer has yet to move."""
+
+    def __init__(self, model: Any) -> None:
+        self.number, self.over = 0, False
+        self._handle = ForwardHook("counting forwards", self._forward).on(model)
+
+    def _forward(self, module: Any, args: Any, kwargs: Any) -> None:
+        import torch
+
+        if module.training and torch.is_grad_enabled() and not self.over:
+            self.number += 1
+
+    def close(self) -> None:
+        """Count no more."""
+        self._handle.remove()
+
+
+def count(model: Any, state: RunState) -> None:
+    """Count forwards until `judge_forwards`."""
+    counting = state.kept[_FORWARDS] = Count(model)
+    state.at_close(counting.close)
+
+
+def accumulates(state: RunState, model: Any) -> None:
+    """Before a forward of a loop whose steps may have several backwards: once one has run, forwards
+    belong to another. The hook stays on: torch may be going through the model's hooks."""
+    count = state.kept.get(_FORWARDS)
+    if count is not None and count.number:
+        count.over |= any(p.grad is not None for p in model.parameters())
+
+
+def judge_forwards(state: RunState) -> None:
+    """Judge the run with the forwards that its first step made. Raises `Stop` where that many are
+    wrong: what is wrapped already cannot be mended."""
+    count = state.kept.pop(_FORWARDS, None)
+    if count is None or state.run is None:
+        return
+    count.close()
+    if count.number <= max(1, state.run.forwards):
+        return
+    before = {finding.code for finding in registry.get().pre_wrap(state.run)}
+    state.run = replace(state.run, forwards=count.number)
+    found = registry.get().pre_wrap(state.run)
+    guard.judge((finding for finding in found if finding.code not in before), state)

@@ -25,7 +25,7 @@ CLASSES = {
 PARSE = """
 import importlib, json, shlex, sys
 from transformers import HfArgumentParser
-from vlmguard.core.advice import FindUnused, NoCheckpointing, SetVariant, StaticGraph
+from vlmguard.core.findings import FindUnused, NoCheckpointing, SetVariant, StaticGraph
 profile, yaml, *classes = sys.argv[1:]
 profile = importlib.import_module(profile).PROFILE
 named = (name.split(":") for name in classes)

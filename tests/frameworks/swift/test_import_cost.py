@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(300)]
 GUARD = "import vlmguard._bootstrap as b; b.install()"
 WATCHED = {
     "transformers": ["", "._bootstrap"],
-    "swift": ["", "._bootstrap", ".runtime", ".runtime.arming", ".runtime.seams", ".runtime.stub",
+    "swift": ["", "._bootstrap", ".runtime", ".runtime.seams", ".runtime.stub",
               "_swift", "_trl"],  # ms-swift imports trl
 }  # fmt: skip
 LIMIT = 5.0

@@ -24,7 +24,7 @@ from torch.utils.checkpoint import checkpoint
 
 from tests.ledger.sums import WIDTH, Net
 from vlmguard.ledger.account import Account
-from vlmguard.ledger.judge import Judge
+from vlmguard.ledger.judged_window import Judge
 from vlmguard.ranks import run
 from vlmguard_torch.ledger.reader import Subject
 from vlmguard_torch.ledger.readers.reach import Reach

@@ -23,9 +23,9 @@ RUNS = {
 MINE = {
     f"{HERE}.{name}"
     for name in (
-        "watch.forwards:start", "watch.forwards:judge", "watch.forwards:Count.__init__",
-        "watch.forwards:Count._forward",
-        "rows.peek:kinds", "rows.peek:_spread",
+        "watch.first_steps:count", "watch.first_steps:judge_forwards",
+        "watch.first_steps:Count.__init__", "watch.first_steps:Count._forward",
+        "data.peek:kinds", "data.peek:_spread",
     )
 }  # fmt: skip
 # Reached only where there is advice to spell, and where a blank input is put in.

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vlmguard.ledger.account import Account, Entry, Page, Verdict
-from vlmguard.ledger.judge import unheard
+from vlmguard.ledger.judged_window import unheard
 from vlmguard.ledger.stations import named
 
 NAME = "ranks"

@@ -44,7 +44,7 @@ class _Past:
 
 
 def judge(pages: Sequence[Page | None], account: Account, memory: dict[str, Any]) -> Verdict:
-    """See `vlmguard.ledger.judge.Judge`."""
+    """See `vlmguard.ledger.judged_window.Judge`."""
     heard = [page for page in pages if page is not None and "reach" in page]
     if len(heard) < max(len(pages), account.world):
         return Verdict("reach", "cannot tell", reason="not all ranks were heard")

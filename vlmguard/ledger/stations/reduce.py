@@ -23,7 +23,7 @@ COARSE = 0.3
 
 
 def judge(pages: Sequence[Page | None], account: Account, memory: dict[str, Any]) -> Verdict:
-    """See `vlmguard.ledger.judge.Judge`."""
+    """See `vlmguard.ledger.judged_window.Judge`."""
     heard = [page for page in pages if page is not None and "reduce" in page]
     ranks = max(len(pages), account.world)
     if len(heard) < ranks:

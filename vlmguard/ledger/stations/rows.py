@@ -60,7 +60,7 @@ class Row:
 
 
 def judge(pages: Sequence[Page | None], account: Account, memory: dict[str, Any]) -> Verdict:
-    """See `vlmguard.ledger.judge.Judge`."""
+    """See `vlmguard.ledger.judged_window.Judge`."""
     read = [page for page in pages if page is not None and "rows" in page]
     rows = [row for page in read for row in _rows(page)]
     step = read[0]["step"]

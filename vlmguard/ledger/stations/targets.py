@@ -67,7 +67,7 @@ class Forward:
 
 
 def judge(pages: Sequence[Page | None], account: Account, memory: dict[str, Any]) -> Verdict:
-    """See `vlmguard.ledger.judge.Judge`."""
+    """See `vlmguard.ledger.judged_window.Judge`."""
     taught = [each for page in pages if page for each in _forwards(page)]
     shown = _shown(taught)
     reason = _unread(taught)
