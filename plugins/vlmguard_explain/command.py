@@ -1,7 +1,9 @@
 """Say why a run failed, hung or ended, from its log, and what to change.
 
-Exit status: 0 healthy or finished, 1 explained, 2 unreadable, 3 a failure that is not known,
-4 unfinished. Nothing in a log is executed, loaded or followed.
+    vlmguard explain train.log
+
+It runs, loads and opens nothing that a log names. Exit status: 0, finished or healthy;
+1, explained; 2, a log cannot be read; 3, a failure that is not known; 4, unfinished.
 """
 
 from __future__ import annotations
@@ -84,17 +86,15 @@ def _read(source: sources.Source, share: int) -> list[reader.Piece]:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Explain. See the module for the exit status."""
+    raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(
-        prog="vlmguard explain",
-        description=__doc__,
-        allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "vlmguard explain", description=__doc__, allow_abbrev=False, formatter_class=raw
     )
+    told = "text to read (default), json for programs, github for a note on a pull request"
     parser.add_argument("logs", nargs="+", help="logs, folders of logs, or - for standard input")
-    parser.add_argument("--format", choices=("text", "json", "github"), default="text")
-    parser.add_argument(
-        "--all", action="store_true", help="print every step, and the log around the failure"
-    )
+    parser.add_argument("--format", choices=("text", "json", "github"), default="text", help=told)
+    told = "print all advice, all ranks, and the log around the failure"
+    parser.add_argument("--all", action="store_true", help=told)
     asked = parser.parse_args(list(sys.argv[2:] if words is None else words))
     try:
         answer, digests = explain(asked.logs)

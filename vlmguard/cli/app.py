@@ -54,6 +54,7 @@ def _program(
 
     You do not have to call anything: once vlmguard is installed, it guards your usual training
     command. The commands below look at an installation, a command, a data set or a log.
+    `vlmguard COMMAND --help` explains one of them.
     """
 
 
