@@ -96,7 +96,7 @@ def _load(model: str) -> int:
     """A framework may keep the reason to itself why there is no processor."""
     try:
         found = import_module("transformers").AutoProcessor.from_pretrained(model)
-    except Exception as error:  # any library's
+    except Exception as error:  # each library raises its own
         typer.echo(f"broken: the processor of {model}: {type(error).__name__}: {error}")
         return 1
     typer.echo(f"{model}: {type(found).__name__} loads")
@@ -215,7 +215,7 @@ def _image(path: Path) -> bool:
     try:
         with Image.open(path) as image:
             image.load()
-    except Exception as error:  # a decoder's, whichever it is
+    except Exception as error:  # each decoder raises its own
         raise BrokenError(f"no image that Pillow can read: {error}") from error
     return True
 

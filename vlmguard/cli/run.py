@@ -39,7 +39,7 @@ def run(
 
     Exit status: the command's own; 127, there is no such program.
     """
-    # Beside this Python where its environment is not activated.
+    # The programs of an environment that is not activated lie beside its Python.
     program = shutil.which(command[0]) or shutil.which(command[0], path=Path(sys.executable).parent)
     if program is None:
         messages.fail(f"run: there is no program {command[0]!r} on PATH", 127)
