@@ -138,7 +138,7 @@ def _images(row: Row, root: Path) -> Iterator[str]:
             with Image.open(root / name) as image:
                 image.load()
                 short, long = sorted(image.size)
-        except Exception as error:  # a decoder's, whichever it is
+        except Exception as error:  # each decoder raises its own
             yield f"{root / name}: {error}"
             continue
         if long > NARROW * short or short * long > HUGE:
