@@ -20,7 +20,7 @@ _FAMILY = dict.fromkeys(("TRL", "transformers", "FlagEmbedding", "ms-swift"), "h
 _FAMILY |= dict.fromkeys(("LLaMA-Factory", "axolotl"), "yaml")
 # Programs with flags of no framework: they take the flags that their command line had.
 _FREE = ("", "transformers", "accelerate", "TRL", "ColossalAI")
-# A LLaMA-Factory command line has these as flags; in YAML they are written as pairs.
+# If a LLaMA-Factory command line has one of these as a flag, advice has flags, not YAML.
 _FLAGGED = frozenset(("stage", "finetuning_type", "dataset", "model_name_or_path"))
 _PAIR = lazy(r"(?:^(`?)|, )([a-z_][a-z_0-9]{3,47}): ([\w./-]{1,60})")
 
