@@ -9,7 +9,7 @@ import os
 import sys
 from _thread import get_ident
 
-TYPE_CHECKING = False  # importing typing would cost more than all that is here
+TYPE_CHECKING = False  # importing typing would take longer than this whole module
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from importlib.machinery import ModuleSpec
@@ -48,9 +48,9 @@ class _Watcher:
         self.callbacks: dict[str, list[Imported]] = {}
         self.armed: set[str] = set()
         self.asking: set[tuple[str, int]] = set()
-        self.told: dict[str, int] = {}  # module that was called back for → its id
-        self.missing: dict[str, int] = {}  # name that was looked for → modules that there were
-        self.passed_by = False  # whether a finder brings modules in that this one cannot hand on
+        self.told: dict[str, int] = {}  # module whose callbacks have run → its id
+        self.missing: dict[str, int] = {}  # other name → how many modules there were then
+        self.passed_by = False  # whether an old finder loads modules without this one
 
     def find_spec(
         self, name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
@@ -58,7 +58,7 @@ class _Watcher:
         if name not in self.watched and name not in self.callbacks:
             if self.passed_by or (sys.meta_path and sys.meta_path[0] is not self):
                 count = len(sys.modules)
-                if self.missing.get(name) != count:  # accelerate looks for two in each step
+                if self.missing.get(name) != count:  # accelerate looks for two names in each step
                     self._catch_up()
                     self.missing[name] = count
             return None
@@ -104,7 +104,7 @@ class _Watcher:
             other = recognise is not None and (spec is None or not recognise(spec))
             if not adapter or other:
                 return  # not the framework we know, at least not yet: keep looking
-            self.watched.pop(name, None)  # before what follows, which may import it
+            self.watched.pop(name, None)  # first: the lines below may import it
             self.armed.add(adapter)
             from vlmguard.runtime import seams
 
@@ -134,7 +134,7 @@ def _complete(name: str) -> bool:
     """Whether the module is imported, and has been executed."""
     try:
         return not getattr(sys.modules[name].__spec__, "_initializing", True)
-    except Exception:  # gone again, or no module
+    except Exception:  # it is gone already, or is not a module
         return False
 
 
@@ -148,7 +148,7 @@ class _Loader:
         self.spec, self.loader = spec, spec.loader
 
     def __getattr__(self, name: str) -> "Any":
-        if name in ("spec", "loader"):  # copied without __init__
+        if name in ("spec", "loader"):  # this is a copy that was made without __init__
             raise AttributeError(name)
         return getattr(self.loader, name)
 

@@ -107,7 +107,7 @@ def look(state: RunState) -> Finding | None:
             return None
         others = [found for found in ballot.values() if found[1] != mine]
         number, theirs = next(found for found in others if ballot.holders(found[1]) > 0)
-    except Exception:  # nobody holds another by now; a store that fails tells nothing
+    except Exception:  # no rank holds another plan any more, or the store failed
         return None
     finally:
         exchange.let_go()
@@ -140,7 +140,7 @@ def _plans(state: RunState) -> Ballot | None:
 
 def _post(state: RunState, data: list[Any]) -> None:
     ballot, before = _plans(state), state.kept.get(_POSTED)
-    data = state.kept[_POSTED] = json.loads(json.dumps(data))  # as the store gives theirs back
+    data = state.kept[_POSTED] = json.loads(json.dumps(data))  # as the store returns it
     if ballot is None or before == data:
         return
     with contextlib.suppress(Exception):

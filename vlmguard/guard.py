@@ -141,7 +141,7 @@ def _judged(state: RunState, translate: Callable[[], Run], apply: Apply) -> Run 
         contain("telling the other ranks", agree.plan, state, run, wanted)
         return run
     changes = contain("applying the plan", apply, wanted)
-    if not isinstance(changes, Mapping):  # our fault: nothing is applied, it goes on as it would
+    if not isinstance(changes, Mapping):  # a fault of vlmguard: the run goes on unchanged
         state.plan = Plan()
         contain("telling the other ranks", agree.nothing, state)
         return run
@@ -192,7 +192,7 @@ def close(state: RunState | None) -> None:
     try:
         for call in state.closers():
             contain("letting go of the run", call)
-    finally:  # a user's policy may have the ledger stop at its last pages
+    finally:  # under a user's policy the ledger may stop the run at its last pages
         exchange.let_go()
         runstate.closed(state)
 
@@ -216,7 +216,7 @@ def in_force(state: RunState | None) -> settings.Settings:
 def judge(findings: Iterable[Finding], state: RunState | None = None) -> None:
     """Say each finding of a run under its policy; stop for those that must not pass."""
     found = list(findings)
-    if not found:  # each batch of each step comes here
+    if not found:  # this runs for each batch of each step
         return
     used, stops = in_force(state), []
     for finding in found:
@@ -253,7 +253,7 @@ def on_error(
         state: of the run; found by ``run`` if not given.
     """
     if isinstance(error, Stop):
-        # Raised in a dataloader worker, re-raised here: this is the process that torchrun watches.
+        # A dataloader worker raised it. torchrun watches this process, where it is raised again.
         contain("telling torchrun", abort, error)
         return
     state = state or runstate.of_run(run)

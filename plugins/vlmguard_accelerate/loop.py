@@ -71,7 +71,7 @@ class Loop:
             process_index=accelerator.process_index,
             gradient_accumulation_steps=accelerator.gradient_accumulation_steps,
             device=accelerator.device,
-            gradient_checkpointing=False,  # only what is on on the model
+            gradient_checkpointing=False,  # the model's own setting counts
             ddp_find_unused_parameters=None,
             ddp_static_graph=None,
         )
@@ -92,7 +92,7 @@ def note(state: RunState, module: Any, args: Args, kwargs: Mapping[str, Any]) ->
     contain("counting forwards", first_steps.accumulates, state, module)
     given = args[0] if args and isinstance(args[0], Mapping) else kwargs
     phase: Phase = "train" if module.training else "eval"
-    generates = kwargs.get("past_key_values") is not None  # a token at a time
+    generates = kwargs.get("past_key_values") is not None  # it generates, a token at a time
     if state.kept[_KEY].heard.first(given, phase) and not generates:
         state.phase = phase
         batches.hear(state, given)

@@ -136,7 +136,7 @@ def _forward(state: RunState, module: Any, args: Args, kwargs: Options) -> None:
     contain("watching gradients", first_steps.before, made, state)
     for each in optimizers.optimizers():
         for books in contain("watching gradients", watch, state, each) or ():
-            books.forward(module, args, kwargs)  # its own hook is too late for this one
+            books.forward(module, args, kwargs)  # its hook misses this forward
 
 
 def watch(state: RunState, optimizer: Any) -> list[watcher.Watcher]:
@@ -148,8 +148,8 @@ def watch(state: RunState, optimizer: Any) -> list[watcher.Watcher]:
     looked.add(own)
     held = stepping.held(own).intersection(map(id, made.model.parameters()))
     if not held and not moves(own, made.model):
-        return []  # another model's
-    # FSDP2's root has its hooks asked already: what this forward uses cannot be seen.
+        return []  # it is the optimizer of another model
+    # FSDP2's root has run its hooks already: what this forward uses cannot be seen.
     sharded = state.run is not None and state.run.strategy == "fsdp2"
     first_steps.watch(made, state, own, whole=not sharded)
     if runstate.of(own) is state and hasattr(own, "register_step_post_hook"):

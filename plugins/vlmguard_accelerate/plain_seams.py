@@ -30,7 +30,7 @@ SEAMS = (
          "the same before DeepSpeed takes it", optional=True),
     Seam("plain backward", (f"{_ENGINE}.backward",), f"{_HERE}.engine:backward",
          "explains what a plain loop's backward raises", optional=True),
-    *(seam for seam in OF_TRAINERS if seam.name == "engine"),  # one seam, whoever attaches it
+    *(seam for seam in OF_TRAINERS if seam.name == "engine"),  # attached once, by either
     Seam("plain step", (f"{_ENGINE}.step",), f"{_HERE}.engine:step",
          "ends a plain loop's step", optional=True),
     Seam("plain loader", ("torch.utils.data.dataloader:DataLoader.__init__",),

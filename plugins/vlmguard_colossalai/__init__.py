@@ -89,7 +89,7 @@ def _before(booster: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
     model = args[0] if args else kwargs.get("model")
     if not translate.is_plain(model):
-        return None  # boosted already, or nothing to look at
+        return None  # it is boosted already, or is not a plain model
     scene = translate.Scene(booster, model)
     translate.say_limits(scene)
     state = guard.pre_wrap(

@@ -11,7 +11,7 @@ from vlmguard_torch.layout import freezing, parameters
 from vlmguard_torch.layout.model_checkpointing import set_on_model
 from vlmguard_torch.transaction import Transaction
 
-_SHOWN = 4  # words of a freeze; more of them are not listed
+_SHOWN = 4  # at most so many words of a freeze policy are listed
 
 
 def apply(scene: Scene, plan: Plan) -> Changes:

@@ -56,7 +56,7 @@ def _block(ids: list[int], image: int, visual: dict[str, torch.Tensor]) -> Block
         {
             "input_ids": tokens,
             "attention_mask": torch.ones_like(tokens),
-            "mm_token_type_ids": (tokens == image).to(tokens.dtype),  # transformers 5
+            "mm_token_type_ids": (tokens == image).to(tokens.dtype),  # for transformers 5
         },
         visual,
     )

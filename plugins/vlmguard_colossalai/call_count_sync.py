@@ -37,7 +37,7 @@ class CallCountSync:
         self.forwards += 1
         mine = max(self.least, _times(kinds))
         if agree.token(self.state) is None:
-            return None  # marks of an earlier membership could be met
+            return None  # it could find marks of an earlier membership
         if not exchange.leave(self._mark(self.forwards, mine), self.state.number):
             return None
         others = [times for times in range(3) if times != mine]

@@ -42,7 +42,7 @@ class Completer:
         self.why_not = self.made = ""
         self.reorders = self.used = self.able = False
         self.put_in = 0
-        self.waiting: dict[str, tuple[Finding, str]] = {}  # code → what is fixed once a step held
+        self.waiting: dict[str, tuple[Finding, str]] = {}  # code → what is fixed if a step works
         self.placeholders = self._placeholders()
         self.lacks = batches.accepts(self.model)
         if not scene.text_runs_towers and (scene.hurts or (scene.differs and scene.paths)):
@@ -73,7 +73,7 @@ class Completer:
             block, made = given or dummy.build(processor), ""
         if self.placeholders and not self.placeholders & set(block.ids):
             raise dummy.CannotComplete("its image has none of the model's placeholder tokens")
-        if self.family is None:  # a family that is known is declared to be causal
+        if self.family is None:  # known families are declared causal
             every_row = not self.placeholders
             paths = self.scene.paths
             towers = [path for kind in ("vision", "aligner") for path in paths.get(kind, ())]
@@ -142,7 +142,7 @@ class Completer:
         try:
             done = dummy.complete(self._on(batch), batch, every_row)
         except dummy.CannotComplete as error:
-            # Other rules have heard this batch.
+            # Other rules have judged this batch already.
             again = vg205_text_only_gemini.pre_step(self.run, self.facts(batch, str(error)))
             guard.judge([again] if again is not None else [], self.state)
             return batch

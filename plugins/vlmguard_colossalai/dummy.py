@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-_SIDE = 28  # pixels; the processor resizes it to what the model wants
+_SIDE = 28  # pixels; the processor resizes it to the model's size
 _IGNORED = -100
 _USUAL = "<image>"
 
@@ -69,7 +69,7 @@ def build(processor: Any) -> Block:
 def _texts(processor: Any) -> Iterator[str]:
     """Texts that hold one image, the processor's own markup first."""
     if getattr(processor, "chat_template", None):
-        with contextlib.suppress(Exception):  # a template that wants more: the token may do
+        with contextlib.suppress(Exception):  # if the template fails, try the token
             yield processor.apply_chat_template(
                 [{"role": "user", "content": [{"type": "image"}]}], tokenize=False
             )
@@ -88,7 +88,7 @@ def _block(made: dict[str, Any], processor: Any) -> Block:
         if value.shape == ids.shape:
             tokens[name] = value
         else:
-            visual[name] = value  # as it is: some models drop pixels of zero as padding
+            visual[name] = value  # unchanged: some models drop zero pixels as padding
     if not visual:
         raise CannotComplete("it gives no pixel values")
     pad = getattr(getattr(processor, "tokenizer", None), "pad_token_id", None)

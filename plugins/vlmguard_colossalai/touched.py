@@ -29,7 +29,7 @@ class Touched:
     def __init__(self, model: Any) -> None:
         self.seen: set[int] = set()
         hooks = getattr(model, "hooks", None)
-        if isinstance(hooks, list):  # 0.4.3 on
+        if isinstance(hooks, list):  # from 0.4.3 on
             hooks.append(_hook(self))
         else:
             _beside(model.param_op_hook, self)

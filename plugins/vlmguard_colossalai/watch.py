@@ -64,7 +64,7 @@ class Prepared:
                 return
             if isinstance(batch, Mapping):
                 batch = self.completer(batch)
-            self.completer.waiting.clear()  # nothing is fixed by a trial
+            self.completer.waiting.clear()  # a trial fixes nothing
             towers = dry_run.run(self.scene.model, batch, self.scene.paths)
         except dry_run.CannotTry as error:
             report.line(f"dry step: not made: {error}")
@@ -175,7 +175,7 @@ class Boosted:
         """Hear a batch of an evaluation, once however often it goes through the model."""
         named = batches.arguments(self.completer.model, args, kwargs)
         if named is None or named[0].get("past_key_values") is not None or _generates():
-            return  # a token at a time
+            return  # it generates, a token at a time
         if len(batches.devices(named[0])) > 1 or not self.heard.first(named[0]):
             return
         guard.pre_step(self.state, batch=self.completer.facts(named[0], phase="eval"))
@@ -228,7 +228,7 @@ class Boosted:
             guard.pre_step(self.state, gradients=Forward(untouched=left))
 
     def before_step(self) -> None:
-        if not self.judged:  # the optimizer's own backward was called, not the booster's
+        if not self.judged:  # the user called the optimizer's backward, not the booster's
             self.before_backward()
         self.judged = self.pending = False
         if self.touched is not None:
@@ -262,7 +262,7 @@ def after_step(optimizer: Any) -> None:
     """What was changed has held."""
     state = _by_optimizer.get(optimizer)
     if state is not None:
-        state.pending = False  # also where a fault of ours kept `before_step` from it
+        state.pending = False  # also if `before_step` failed
         state.completer.held()
         run_report.first_step(state.state)
 

@@ -1,7 +1,9 @@
 """Say why a run failed, hung or ended, from its log, and what to change.
 
-Exit status: 0 healthy or finished, 1 explained, 2 unreadable, 3 a failure that is not known,
-4 unfinished. Nothing in a log is executed, loaded or followed.
+    vlmguard explain train.log
+
+It runs, loads and opens nothing that a log names. Exit status: 0, finished or healthy;
+1, explained; 2, a log cannot be read; 3, a failure that is not known; 4, unfinished.
 """
 
 from __future__ import annotations
@@ -23,10 +25,10 @@ from vlmguard_explain.source import clean, reader, sources
 
 STATUS = {"finished": 0, "explained": 1, "unknown": 3, "unfinished": 4}
 UNREADABLE = 2
-_PACKED = (b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf")  # zip, zstd, 7z: not unpacked
-_CONTROL = bytes([*range(1, 8), *range(14, 27), *range(28, 32)])  # what no terminal writes
-DISTINCT = 22  # a shorter sign of an exception is reached through the exception's own frame
-LONGEST = 36  # bytes of a sign that are looked for in the stream: terminals wrap long lines
+_PACKED = (b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf")  # zip, zstd, 7z are not unpacked
+_CONTROL = bytes([*range(1, 8), *range(14, 27), *range(28, 32)])  # a terminal never writes these
+DISTINCT = 22  # characters: a shorter sign is found through its exception's frame
+LONGEST = 36  # bytes of a sign to look for in the stream: terminals wrap long lines
 
 
 @functools.cache
@@ -58,7 +60,7 @@ def explain(words: Sequence[str]) -> tuple[Answer, list[Digest]]:
         except sources.Unreadable:
             if len(logs) == 1:
                 raise
-            continue  # one of several: it went away since, is another user's or no log
+            continue  # one of several: it is gone, not readable or not a log
         digests.append(digests_.of(source, len(digests), pieces))
     if not digests and not reports:
         raise sources.Unreadable(f"no log in {', '.join(words)}")
@@ -76,7 +78,7 @@ def _read(source: sources.Source, share: int) -> list[reader.Piece]:
         pieces = reader.read(blocks, reader.finder(strings()), head, tail)
     start = pieces[0].data[:65536] if pieces else b""
     odd = len(start) - len(start.translate(None, _CONTROL))
-    # noise has 24 of 256, a log hardly any
+    # of 256 bytes noise has 24 of these, a log almost none
     if start.startswith(_PACKED) or (len(start) > 64 and odd * 20 > len(start)):
         raise sources.Unreadable(f"{source.name}: not a log")
     return pieces
@@ -84,17 +86,15 @@ def _read(source: sources.Source, share: int) -> list[reader.Piece]:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Explain. See the module for the exit status."""
+    raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(
-        prog="vlmguard explain",
-        description=__doc__,
-        allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "vlmguard explain", description=__doc__, allow_abbrev=False, formatter_class=raw
     )
+    told = "text to read (default), json for programs, github for a note on a pull request"
     parser.add_argument("logs", nargs="+", help="logs, folders of logs, or - for standard input")
-    parser.add_argument("--format", choices=("text", "json", "github"), default="text")
-    parser.add_argument(
-        "--all", action="store_true", help="print every step, and the log around the failure"
-    )
+    parser.add_argument("--format", choices=("text", "json", "github"), default="text", help=told)
+    told = "print all advice, all ranks, and the log around the failure"
+    parser.add_argument("--all", action="store_true", help=told)
     asked = parser.parse_args(list(sys.argv[2:] if words is None else words))
     try:
         answer, digests = explain(asked.logs)

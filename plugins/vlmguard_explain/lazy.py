@@ -59,6 +59,6 @@ class Patterns(Words):
         return cast("tuple[re.Pattern[str], ...]", getattr(self, name))
 
 
-# Of a module: ``patterns("run.progress").loading`` is an expression of ``tables/run.toml``;
-# ``words`` are texts, lists of them and look-up tables.
+# ``patterns("run.progress").loading`` is an expression of that module in ``tables/run.toml``;
+# ``words`` are texts, lists of texts and look-up tables.
 patterns, words = Patterns, Words

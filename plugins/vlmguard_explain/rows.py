@@ -1,6 +1,7 @@
 """List the rows of a data set that would break a training, by their numbers.
 
-Exit status: 0 all rows are sound, 1 some are not, 2 a file cannot be read.
+Example: `vlmguard rows --images data.jsonl`. Exit status: 0, all rows are sound; 1, some are not;
+2, a file cannot be read.
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ from typing import Any
 Row = dict[str, Any]
 MEDIA = ("images", "image", "videos", "video")
 VIDEOS = (".mp4", ".avi", ".mov", ".mkv", ".webm")
-NARROW = 200  # times: Qwen-VL's processors refuse an image whose sides differ by more
-HUGE = 50_000_000  # pixels
+NARROW, HUGE = 200, 50_000_000  # long side / short side, as Qwen-VL's processors allow; pixels
 SHOWN = 20  # rows
 _TOKENS = re.compile(
     r"<image>|<video>|<[|](?:image|video)_pad[|]>|<[|]vision_start[|]>(?!<)|<IMG_CONTEXT>"
@@ -30,20 +30,21 @@ _TOKENS = re.compile(
 def main(words: Sequence[str] | None = None) -> int:
     """Check the files. See the module for the exit status."""
     parser = argparse.ArgumentParser("vlmguard rows", description=__doc__, allow_abbrev=False)
-    parser.add_argument("files", nargs="+", help="JSON or JSONL files of rows")
-    parser.add_argument("--images", action="store_true", help="open every image")
-    parser.add_argument("--root", default=".", help="where relative paths of images start from")
-    parser.add_argument("--longest", type=int, help="the most tokens of text that a row may have")
-    parser.add_argument("--tokenizer", help="a model's folder; without it characters are counted")
-    parser.add_argument("--kept", help="write the sound rows to this file")
-    parser.add_argument("--blank", help="write all rows here, those of text with a blank image")
+    add = parser.add_argument
+    add("files", metavar="FILE", nargs="+", help="a JSON or JSONL file of rows")
+    add("--images", action="store_true", help="open every image, and name those that fail")
+    add("--root", metavar="FOLDER", default=".", help="where relative paths of images start")
+    add("--longest", metavar="N", type=int, help="name rows with more than N characters of text")
+    add("--tokenizer", metavar="FOLDER", help="a model's folder: --longest then counts tokens")
+    add("--kept", metavar="OUT", help="write the sound rows to this file; only with one FILE")
+    add("--blank", metavar="OUT", help="write all rows to this file, text with a blank image")
     asked = parser.parse_args(list(sys.argv[2:] if words is None else words))
     bad = 0
     for name in asked.files:
         try:
             bad += _file(Path(name), asked)
         except (OSError, ImportError) as error:
-            sys.stderr.write(f"vlmguard rows: {name}: {error}\n")
+            sys.stderr.write(f"vlmguard rows: {name}: {getattr(error, 'strerror', '') or error}\n")
             return 2
     return 1 if bad else 0
 
@@ -137,7 +138,7 @@ def _images(row: Row, root: Path) -> Iterator[str]:
             with Image.open(root / name) as image:
                 image.load()
                 short, long = sorted(image.size)
-        except Exception as error:  # a decoder's, whichever it is
+        except Exception as error:  # each decoder raises its own
             yield f"{root / name}: {error}"
             continue
         if long > NARROW * short or short * long > HUGE:

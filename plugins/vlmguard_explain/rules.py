@@ -19,7 +19,7 @@ from vlmguard_explain.run.logfacts import Facts
 from vlmguard_explain.show.headline import chinese
 from vlmguard_explain.tracebacks.event import Event, flat
 
-_OURSELVES = lazy(r"pip install '?/path/to/vlmguard")  # no advice here: it guards this run
+_OURSELVES = lazy(r"pip install '?/path/to/vlmguard")  # no advice here: vlmguard is already active
 
 
 def speaker(failure: Failure) -> str:
@@ -100,7 +100,7 @@ def _event(error: BaseException | None, name: str, message: str, depth: int = 0)
     for frame in traceback.extract_tb(error.__traceback__)[-60:]:
         found.frames.append((frame.filename, frame.lineno or 0, frame.name))
         found.trace.append(f'File "{frame.filename}", line {frame.lineno}, in {frame.name}')
-        found.trace.append(frame.line or "")  # as a log has them
+        found.trace.append(frame.line or "")  # as in a log
     before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     if before is not None and depth < 4:
         found.cause = _event(before, type(before).__name__, str(before), depth + 1)
@@ -131,7 +131,7 @@ def _of(run: Run, batch: Batch | None) -> Facts:
         tuning=run.tuning,
         freeze_tower=None if tower is None else not tower.trainable,
         kinds=batch.kinds if batch else (),
-        seen=frozenset(("text model",)) if blind else frozenset(),  # such as a reranker
+        seen=frozenset(("text model",)) if blind else frozenset(),  # a reranker, for example
         fields={"cutoff": " and ".join(run.cut_off)},
         run=run,
     )

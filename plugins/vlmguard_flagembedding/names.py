@@ -33,7 +33,7 @@ class Named:
 
     def named_modules(self) -> Iterator[tuple[str, Any]]:
         for name, module in self.model.named_modules():
-            if name != "model":  # as that one's own body may be called
+            if name != "model":  # its own body may have this name
                 yield name.removeprefix("model."), module
 
     def towers(self) -> Paths:

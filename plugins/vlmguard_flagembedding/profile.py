@@ -12,7 +12,7 @@ from vlmguard_torch.layout.parameters import Parameters
 from vlmguard_transformers import checkpointing
 from vlmguard_transformers.profile import COMMAND_LINE, LOWER, Paths, Profile
 
-# The language model is all but its heads.
+# The language model is everything except its heads.
 _PARTS = {
     "embed": ("embeddings",),
     "embedding": ("embeddings",),

@@ -30,7 +30,7 @@ _DROPPED = (
     (("use_flash_attn",), "no flash attention"),
     (("config_name", "tokenizer_name", "cache_dir", "cache_path", "token", "save_lora_every_epoch",
       "only_merge_lora_model", "save_merged_lora_model"), ""),
-    # of a data set as large as the user's; here there are few rows
+    # these suit a data set as large as the user's; here there are few rows
     (("small_threshold", "drop_threshold", "max_example_num_per_dataset"), ""),
 )  # fmt: skip
 MOST_SCORES = 32 << 20

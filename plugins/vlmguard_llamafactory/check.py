@@ -59,7 +59,7 @@ class LlamaFactory(Framework):
         """A config, then ``key=value`` words over it, as its ``read_args`` does."""
         config = _config(job, files)
         given = {k: v for k, v in (config or {}).items() if v not in (None, "null")}
-        argv = list(job.argv) if config is None else flags_of(given)  # OmegaConf's nothing
+        argv = list(job.argv) if config is None else flags_of(given)  # without null
         if job.target.startswith(("llamafactory-cli", "lmf")):
             job = self._launched(job)
         return argv, job
@@ -124,7 +124,7 @@ class LlamaFactory(Framework):
         draft.trains = {kind: "" if found.sees and values.true(_FLAGS[kind]) else how
                         for kind in kinds}  # fmt: skip
         if found.sees and how == "adapters" and values.get("lora_target") in (None, "all"):
-            draft.trains["aligner"] = ""  # "all" is all linear modules but the projector's
+            draft.trains["aligner"] = ""  # "all" leaves out the projector's modules
         if draft.tuning == "freeze":
             draft.doubt("finetuning_type freeze: which layers train, only the model tells")
 

@@ -58,7 +58,7 @@ class LlamaFactory(Profile):
     def conflicting_flags(self, trainer: Any, policy: tuple[str, ...]) -> tuple[str, ...]:
         args = getattr(trainer, "finetuning_args", None)
         asked = [_FREEZES[word] for word in policy if word in _FREEZES]
-        # The language model trains by default: nobody asked for that.
+        # The language model trains by default, so its flag tells no wish of the user.
         told = [flag for flag in asked[:2] if getattr(args, flag, None) is False]
         return tuple(f"{flag}: false" for flag in told if flag != _FREEZES["llm"])
 

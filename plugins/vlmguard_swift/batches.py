@@ -40,7 +40,7 @@ def _seen(template: Any, rows: Any) -> Any:
 def _judge(template: Any, seen: Any, collated: Any) -> None:
     state = runstate.inherited(template, settings.get)
     if seen is not None and state is not None and state.run is not None:
-        # GRPO's prompts, from which the policy samples, go through a template that is inferring.
+        # The prompts of GRPO go through a template in inference mode.
         samples = getattr(template, "is_training", True) is False
         phase = "generate" if samples else phases.of(state)
         guard.pre_step(state, batch=seen.batch(phase, collated))

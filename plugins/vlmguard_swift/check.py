@@ -222,7 +222,7 @@ def _repeats(model: registry.Known, draft: Draft) -> Any:
     vision = draft.trains.get("vision")
     if not vision or "vision" not in draft.checkpointed:
         return "no"
-    # A model's own forward calls its tower once for images and once for videos.
+    # The model's own forward calls its tower once for images and once for videos.
     both = any("image" in kind and "video" in kind for kind in draft.rows.kinds)
     return "yes" if both and not registry.encodes(model) else "possible"
 

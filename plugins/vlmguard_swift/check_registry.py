@@ -18,11 +18,11 @@ from vlmguard.core.facts import Certainty
 
 _MODELS = ("swift.model.models", "swift.llm.model.model")
 _TEMPLATES = ("swift.template.templates", "swift.llm.template.template")
-# Their forwards are ms-swift's own, with a blank image under DeepSpeed only.
+# ms-swift replaces the forward of these; only under DeepSpeed it adds a blank image.
 _PATCHED = ("qwen3_vl", "qwen3_omni")
 _ALWAYS, _UNDER_DEEPSPEED = "_get_inputs_embeds_hf", "is_deepspeed_enabled()"
 _DELEGATES = re.compile(r"(\w+|super\([^)]*\))\._post_encode\(")
-_LEFT = re.compile(r":\s*\n\s*return inputs\s*\Z")  # embedding is left to the model
+_LEFT = re.compile(r":\s*\n\s*return inputs\s*\Z")  # the model makes the embeddings
 _HEARS_ONLY = re.compile(r"audio|asr|tts|speech|voice")
 
 
@@ -145,7 +145,7 @@ def _read(call: ast.Call) -> _Entry | None:
                         if _attribute(a)[0].endswith("TemplateType")), "")  # fmt: skip
             for name in _ids(group):
                 ids[name] = own or template
-    if not template and len(set(ids.values())) == 1:  # ms-swift asks, where several fit
+    if not template and len(set(ids.values())) == 1:  # ms-swift asks the user if several fit
         template = next(iter(ids.values()))
     return _Entry(kind, owner.startswith("MLLM"), template, _attribute(words.get("model_arch"))[1],
                   ids, tuple(str(name) for name in names))  # fmt: skip

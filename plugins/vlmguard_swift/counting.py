@@ -38,7 +38,7 @@ def in_list(tokens: Sequence[int], ids: frozenset[int]) -> int:
     """How many of a row's tokens are placeholders."""
     try:
         packed = array("I", tokens)
-    except (OverflowError, TypeError):  # a negative id stands for something of the framework's own
+    except (OverflowError, TypeError):  # the framework uses negative ids itself
         return sum(tokens.count(token) for token in ids)
     import numpy
 

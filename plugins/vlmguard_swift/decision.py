@@ -63,7 +63,7 @@ def remake(trainer: Any, use_reentrant: bool, transaction: Transaction) -> None:
     else:
         args._fix_gradient_checkpointing()
     cell = _cell(stale)
-    if cell is not None:  # modules that took hold of the stale function follow too
+    if cell is not None:  # modules that hold the old function follow too
         held = cell.cell_contents
         cell.cell_contents = use_reentrant
         transaction.did(lambda: setattr(cell, "cell_contents", held))

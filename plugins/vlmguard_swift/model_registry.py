@@ -14,7 +14,7 @@ def arch(model: Any) -> Any:
     """ms-swift's ``MultiModelKeys`` of the model; None for a text model."""
     meta = getattr(model, "model_meta", None)
     found = getattr(meta, "model_arch", None)
-    if isinstance(found, str):  # 3.x keeps the name
+    if isinstance(found, str):  # ms-swift 3.x keeps the name
         from swift.llm.model.model_arch import get_model_arch
 
         found = get_model_arch(found)

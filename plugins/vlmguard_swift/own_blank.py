@@ -29,7 +29,7 @@ def pads(trainer: Any, strategy: Strategy) -> Certainty:
     deepspeed = strategy.startswith("zero")
     kind = type(trainer.template)
     if getattr(kind._post_encode, "__qualname__", "") == _PLAIN:
-        # Embedding is left to the model.
+        # The model makes the embeddings.
         return "yes" if deepspeed and _patched(trainer) else "no"
     sources = list(_sources(kind))
     if any(_ALWAYS in source for source in sources):

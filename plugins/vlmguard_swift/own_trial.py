@@ -50,7 +50,7 @@ def runs(template: Any, model: Any) -> frozenset[str]:
     with isolated_state(), kept(base):
         with unpartitioned():
             limit = row_trace.Limit.of(measure.SECONDS, measure.WAIT)
-            config = shrink(base.config, inputs=False).config  # its processor makes them
+            config = shrink(base.config, inputs=False).config  # its processor makes the inputs
             copy = measure.tiny(type(base), config, limit)
         called: set[str] = set()
         for kind in SEES:

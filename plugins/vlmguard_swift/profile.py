@@ -15,7 +15,7 @@ from vlmguard_torch.transaction import Transaction
 from vlmguard_torch.watch import dry_run
 from vlmguard_transformers.profile import COMMAND_LINE, LOWER, Paths, Profile
 
-# What ``Seq2SeqTrainer.compute_loss`` takes out of a batch before forward.
+# What ``Seq2SeqTrainer.compute_loss`` removes from a batch before forward.
 _OF_THE_LOSS = ("compute_loss_func", "loss_scale", "text_position_ids", "channel")
 _FLAGS = {"vision": "freeze_vit", "aligner": "freeze_aligner"}
 
@@ -96,7 +96,7 @@ class Swift(Profile):
 
     def rows(self, trainer: Any, dataset: Any) -> frozenset[str] | None:
         if getattr(trainer, "chord_sft_dataset", None):
-            return None  # a second data set is mixed in
+            return None  # rows of a second data set come too
         return super().rows(trainer, dataset)
 
     def pads_itself(self, trainer: Any, strategy: Strategy) -> Certainty:

@@ -102,7 +102,7 @@ def load() -> None:
         "peft.utils.transformers_weight_conversion",
         "torch.distributed.algorithms.ddp_comm_hooks.default_hooks",
     )  # fmt: skip
-    for name in ("DPOTrainer", "GRPOTrainer", "GKDTrainer"):  # lazily loaded
+    for name in ("DPOTrainer", "GRPOTrainer", "GKDTrainer"):  # ms-swift loads these lazily
         with contextlib.suppress(Exception):
             getattr(importlib.import_module("swift.rlhf_trainers"), name)
     _main("sft")
@@ -111,7 +111,7 @@ def load() -> None:
 def _main(entry: str) -> Any:
     try:
         module = importlib.import_module("swift.pipelines")
-    except ImportError:  # 3.x
+    except ImportError:  # ms-swift 3.x
         module = importlib.import_module("swift.llm")
     names = {"sft": ("sft_main",), "pt": ("pretrain_main", "pt_main"), "rlhf": ("rlhf_main",)}
     return next(getattr(module, name) for name in names[entry] if hasattr(module, name))
@@ -201,13 +201,13 @@ def _located(
     argv.drop("val_dataset")
     for name, value in table.EVERY.items():
         argv.set(name, value)
-    if request.evaluates:  # once, when all steps are over
+    if request.evaluates:  # once, after all steps
         argv.set("val_dataset", request.evaluated[0])
         argv.set("eval_strategy", "steps")
         argv.set("eval_steps", steps)
         argv.set("per_device_eval_batch_size", 1)
     blocks = argv.get("llamapro_num_new_blocks") or ("4" if _llamapro(argv) else "")
-    if blocks.isdigit():  # that divide the layers left
+    if blocks.isdigit():  # the number must divide the layers that are left
         layers = int(_config_of(made["folder"]).get("num_hidden_layers") or 1)
         argv.set("llamapro_num_new_blocks", math.gcd(layers, int(blocks)))
     argv.set("max_steps", steps)

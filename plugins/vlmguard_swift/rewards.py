@@ -22,7 +22,7 @@ def spread(told: dict[str, Any]) -> None:
     try:
         trainer = importlib.import_module("swift.rlhf_trainers.grpo_trainer").GRPOTrainer
         own = trainer._compute_rewards_per_func
-    except (ImportError, AttributeError):  # 3.x
+    except (ImportError, AttributeError):  # ms-swift 3.x
         return
 
     @functools.wraps(own)

@@ -30,7 +30,7 @@ def _command() -> Callable[[list[str]], Any]:
     except ModuleNotFoundError as error:
         if error.name != "swift.pipelines":
             raise
-        from swift.llm import sft_main  # 3.x
+        from swift.llm import sft_main  # ms-swift 3.x
     return sft_main
 
 

@@ -116,7 +116,7 @@ class Hook:
             raise
         except Exception as error:
             if type(error).__name__ == "_StopRecomputationError":
-                raise  # torch's own: a checkpoint has recomputed what it needs
+                raise  # torch raises it when a checkpoint has recomputed enough
             self.broke(error)
         return None
 
@@ -192,7 +192,7 @@ class ForwardHook:
         return module.register_forward_pre_hook(self, with_kwargs=True)
 
     def __call__(self, module: Any, args: tuple[Any, ...], kwargs: Any = None) -> None:
-        # Without kwargs: taken off by a hook before it, in the forward that torch calls it for.
+        # torch gives no kwargs if another hook removed this one in the same forward.
         if kwargs is not None and not is_compiling():
             contain(self.what, self.look, module, args, kwargs)
 
@@ -246,7 +246,7 @@ class Witness:
     def __call__(self, module: Any, args: Any, kwargs: Any, result: Any = None) -> None:
         if result is not None or is_compiling():
             return
-        error = sys.exc_info()[1]  # torch calls such hooks where it handles what was raised
+        error = sys.exc_info()[1]  # torch calls this hook while it handles the exception
         if error is not None:
             contain(self.what, self.hear, error)
 

@@ -31,7 +31,7 @@ class Transaction:
 
         def undo() -> None:
             if shadows or not had:
-                delattr(owner, name)  # the class's is seen again
+                delattr(owner, name)  # then the class's attribute is seen again
             else:
                 setattr(owner, name, before)
 
@@ -41,7 +41,7 @@ class Transaction:
         """Note a change made elsewhere, and how to take it back."""
         self._undo.append(undo)
         told = self.changes.setdefault(kind, []) if say else []
-        if say not in told:  # the arguments' and the model's variant change alike
+        if say not in told:  # arguments and model may change in the same way
             told.append(say)
 
     def __enter__(self) -> Transaction:

@@ -31,7 +31,7 @@ def used(output: Any) -> list[torch.Tensor]:
     """The floating tensors of ``get_image_features``' output that the language model reads."""
     if hasattr(output, "items") and hasattr(output, "to_tuple"):  # a transformers ModelOutput
         kept = {name: value for name, value in output.items() if not name.endswith(_NOT_USED)}
-        # As an attribute too: one that the class has no field for is no item (Idefics3 in 5.6).
+        # As an attribute too: without a field of the class it is not an item (Idefics3 in 5.6).
         kept["pooler_output"] = getattr(output, "pooler_output", None)
         return list(tensors(kept)) or list(tensors(output.get("last_hidden_state")))
     return list(tensors(output))

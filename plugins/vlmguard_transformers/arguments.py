@@ -95,7 +95,7 @@ def parse(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, 
     source = sys.argv[1:] if given is None else given
     rest = contain("taking our flags out", settle, source)
     if not isinstance(rest, list):
-        rest = source  # our fault: the framework's parser will say what it thinks of our flags
+        rest = source  # a fault of vlmguard: the framework's parser gets all flags
     if len(rest) == len(source):
         parsed = wrapped(*args, **kwargs)
     elif args:
@@ -114,7 +114,7 @@ def parse_dict(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[
     contain("taking our keys out", _settle_keys, told)
     left = {
         key: value for key, value in told.items() if not str(key).startswith("vlmguard")
-    }  # no function of ours: it has to be taken out, whatever fails
+    }  # written here, because our keys must go whatever else fails
     parsed = wrapped(left, *args[1:], **kwargs) if args else wrapped(**{**kwargs, "args": left})
     contain("checking the freeze policy early", check_freeze, parsed)
     return parsed
@@ -178,4 +178,4 @@ def _values(value: Any) -> list[str]:
         return [json.dumps(value)]
     if isinstance(value, (list, tuple)):
         return [str(each) for each in value]
-    return [str(value)]  # YAML's bare off is False, which reads as off
+    return [str(value)]  # YAML reads a bare off as False; so False means off

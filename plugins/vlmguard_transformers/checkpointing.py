@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from vlmguard_torch.transaction import Transaction
 
 
-# Newest first. From 5.23 both exist and only the first one is read; older releases have the second.
+# Newest first. From 5.23 on both exist and only the first is read. Older releases have the second.
 _FLAG = ("activation_checkpointing", "gradient_checkpointing")
 _KWARGS = ("activation_checkpointing_kwargs", "gradient_checkpointing_kwargs")
-# What the Trainer (from 5.19) takes out of the keywords before it hands them on.
+# Keywords that the Trainer (from 5.19 on) removes before it calls the model.
 _TRAINERS_OWN = ("every_n_layers", "offload")
 
 
@@ -41,7 +41,7 @@ def effective(args: Any, model: Any) -> bool | None:
 
     kind = type(model)
     if "value" in inspect.signature(kind._set_gradient_checkpointing).parameters:
-        return None  # the format of before 4.35: the model's own code decides
+        return None  # the format before 4.35: the model's own code decides
     if kind.gradient_checkpointing_enable is not PreTrainedModel.gradient_checkpointing_enable:
         return asked(args)
     return _ask(_read(args, _KWARGS))
@@ -68,12 +68,12 @@ def _ask(kwargs: dict[str, Any] | None) -> bool | None:
 
     probe = Probe()
     enable = getattr(probe, "activation_checkpointing_enable", probe.gradient_checkpointing_enable)
-    if "every_n_layers" in inspect.signature(enable).parameters:  # then {} reads as not given
+    if "every_n_layers" in inspect.signature(enable).parameters:  # then {} means: not given
         kwargs = {k: v for k, v in (kwargs or {}).items() if k not in _TRAINERS_OWN} or None
     enable(kwargs)
     default = inspect.signature(checkpoint).parameters["use_reentrant"].default
     variant = probe.function.keywords.get("use_reentrant", default)
-    return True if variant is None else bool(variant)  # torch reads None as reentrant, and warns
+    return True if variant is None else bool(variant)  # torch takes None as reentrant, and warns
 
 
 def set_variant(

@@ -169,7 +169,7 @@ def training_step(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> A
     finally:
         kept[_DEPTH] -= 1
         state.phase = before
-    if kept[_SERIAL] == number:  # nobody inside has judged it
+    if kept[_SERIAL] == number:  # no inner call has judged it
         contain("judging gradients", first_steps.after, instance, state)
         contain("noting that a blank input held", first_steps.confirmed, state)
         contain("letting later steps alone", first_steps.settle, state)

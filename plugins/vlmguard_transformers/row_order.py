@@ -21,7 +21,7 @@ _MAKERS = ("get_train_dataloader", "_get_train_sampler")
 
 def may_be_alike(trainer: Any) -> bool:
     """False where rows come at random, or in an order that is known to part the ranks."""
-    shuffled: bool | None = getattr(trainer, "shuffled", None)  # of a loop's loader
+    shuffled: bool | None = getattr(trainer, "shuffled", None)  # a plain loop's loader has it
     if shuffled is not None:
         return not shuffled
     makers = [getattr(trainer, name, None) for name in _MAKERS]
@@ -101,7 +101,7 @@ def _in_order(trainer: Any) -> bool:
         getattr(args, "train_sampling_strategy", "random") == "sequential"
         or (_shards_by_turns(trainer) and not args.train_dataloader_shuffle)
         or bool(getattr(more, "disable_shuffling", False))
-        or not getattr(args, "train_sampler_random", True)  # ms-swift 3.2
+        or not getattr(args, "train_sampler_random", True)  # of ms-swift 3.2
         or not getattr(trainer, "shuffle_dataset", True)
         or _sampler_of(trainer) in ("KTOTrainer", "BCOTrainer")
     )

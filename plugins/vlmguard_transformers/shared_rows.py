@@ -86,7 +86,7 @@ def _together(mine: Meets, state: RunState, world: int, releases: Mapping[str, s
     rows = [_listed(mine.train), _listed(mine.evaluated)]
     told = agree.decided(state, world, releases, rows)
     if told is None:
-        # No store: HF's trainers are given the whole data set on every rank, and shard it after.
+        # There is no store. HF's trainers get the whole data set on every rank, and shard it later.
         return mine
     if not told.known:
         return Meets(None, None, False)

@@ -65,7 +65,7 @@ def empty_group(trainer: Any) -> Literal["no", "yes"]:
     makers = {home(trainer, name) for name in ("create_optimizer", "get_decay_parameter_names")}
     if makers != {"transformers.trainer"} or trainer.optimizer is not None:
         return "no"
-    if trainer.args.lr_scheduler_type == "reduce_lr_on_plateau":  # it waits for an evaluation
+    if trainer.args.lr_scheduler_type == "reduce_lr_on_plateau":  # it needs an evaluation
         return "no"
     if any(name in str(trainer.args.optim) for name in ("galore", "apollo", "lomo")):
         return "no"

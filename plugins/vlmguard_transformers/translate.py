@@ -171,7 +171,7 @@ def _may_be_unused(
             return "no", "no", "no"
     trained = _differ(meets.train, meets.complete, strategy, only)
     evaluated: Certainty = "no"
-    if strategy in PARTITIONED:  # they gather in evaluation, too
+    if strategy in PARTITIONED:  # these gather weights in evaluation, too
         evaluated = _differ(meets.evaluated, meets.complete, strategy, only)
     both = (trained, evaluated)
     ever: Certainty = "yes" if "yes" in both else "possible" if "possible" in both else "no"
@@ -227,5 +227,5 @@ def _differ(
         return "possible"
     needs = {shared_rows.senses(row) & only for row in rows}
     if needs == {frozenset()} and strategy == "ddp":
-        return "yes"  # nobody ever uses a tower: ZeRO and FSDP have nothing to wait for, DDP does
+        return "yes"  # no rank ever uses a tower: only DDP waits for it
     return "yes" if len(needs) > 1 else "no"

@@ -16,7 +16,7 @@ from vlmguard.check.reading.fields import Values
 from vlmguard.check.reading.files import Files
 
 _OTHER = ("env", "vllm-serve", "chat", "skills")
-# Flags of `trl sft` that it hands on to `accelerate launch`.
+# Flags that `trl sft` gives to `accelerate launch`.
 _LAUNCH = ("num_processes", "num_machines", "machine_rank", "main_process_ip", "mixed_precision",
            "main_process_port", "config_file", "accelerate_config", "gpu_ids", "zero_stage",
            "multi_gpu", "use_deepspeed", "use_fsdp", "deepspeed_config_file", "fsdp_version",
@@ -56,7 +56,7 @@ class Trl(Framework):
         if not job.target.startswith("trl "):
             return argv, job
         argv, options = _launch(argv)
-        options |= job.options  # of `rehearse --world`
+        options |= job.options  # those of `rehearse --world`
         named = options.pop("accelerate_config", options.pop("config_file", ""))
         if named:
             shipped = python_files.package("trl")

@@ -75,7 +75,7 @@ def describe(values: Values, entry: str, files: Files) -> Described:
     return Described(
         model=str(values.get("model_name_or_path") or ""),
         data=tuple(file for name in names for file in _files(name, split, files)),
-        # of GRPO a group of completions is on one rank, so that ranks can get unlike prompts
+        # GRPO: one rank holds a group of completions, so ranks can get prompts that differ
         batch=1 if verb == "grpo" or not isinstance(batch, int) else batch,
         accumulation=1 if verb == "grpo" else 0,
         shuffled=_shuffled(values, verb),

@@ -67,6 +67,13 @@ def test_wrong_use_is_one_line(script, capsys, words):
     assert said.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("flags", [(), ("--model", "x")])
+def test_a_command_without_its_dashes_is_told_where_they_belong(script, capsys, flags):
+    script("true")
+    assert run("swift", "sft", *flags) == 2
+    assert "A command comes after --: vlmguard check -- swift" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("shape", ["json", "sarif", "text", "github"])
 def test_formats_hold_no_secret(script, capsys, shape):
     name = script("curl -H 'Authorization: Bearer s3cr3t' x\nX=$(curl -u me:s3cr3t y)\n"

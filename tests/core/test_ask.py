@@ -60,6 +60,17 @@ def test_a_bad_value_is_named_with_the_nearest(words, told):
     assert told in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [("swift sft --model x", "vlmguard check -- swift sft --model x"),
+     ("train.sh", "vlmguard check train.sh"), ("explian", "Did you mean 'explain'?")],
+)  # fmt: skip
+def test_a_training_in_the_place_of_a_command(words, meant):
+    done = vlmguard(words)
+    assert done.returncode == 2
+    assert meant in done.stderr
+
+
 def test_the_other_commands_know_it_too():
     assert "compat" in vlmguard("--help").stdout
     assert "gradient checkpointing that works here" in vlmguard("doctor").stdout

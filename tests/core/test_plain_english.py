@@ -4,10 +4,15 @@ sentences."""
 from __future__ import annotations
 
 import ast
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+from vlmguard.cli.app import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 MADE = {  # `python -m tools.pages` and `tools.lab` write these
@@ -98,6 +103,14 @@ def test_docstrings_are_plain(folder):
         texts = filter(None, (ast.get_docstring(n) for n in nodes if isinstance(n, documented)))
         told += [f"{path.relative_to(ROOT)}: {each}" for text in texts for each in found(text)]
     assert not told, "\n" + "\n".join(told)
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "lab"])
+def test_the_help_tells_the_exit_status_and_fits(command):
+    words = [sys.executable, "-m", "vlmguard", command, "--help"]
+    done = subprocess.run(words, env=os.environ, capture_output=True, text=True, check=True)
+    assert "Exit status: " in " ".join(done.stdout.split())
+    assert not [line for line in done.stdout.splitlines() if len(line) > 100]
 
 
 @pytest.mark.parametrize(

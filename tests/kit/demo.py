@@ -61,7 +61,7 @@ if __name__ == "__main__":
     if "torch" not in sys.modules:
         try:
             import torch  # noqa: F401
-        except ImportError:  # started by any python: go on in the environment that has torch
+        except ImportError:  # any Python may start it: go on in the environment that has torch
             import os
 
             python = envs.program("swift")

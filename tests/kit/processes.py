@@ -94,7 +94,7 @@ def watch(
             lines.append(arriving.get())
             heard = now
         ranks = [pid for pid in family if _is_rank(pid)]
-        if len(ranks) != many:  # one that comes or goes is as good as a line
+        if len(ranks) != many:  # a process that starts or ends counts like a line
             many, heard = len(ranks), now
         silent = now - heard
         rested = min(silent, detector.seconds(ranks)) if ranks else silent

@@ -19,7 +19,7 @@ def test_what_costs_too_much_fails_and_what_does_not_passes():
 
 
 def test_noise_is_measured_longer_and_then_said():
-    noise.at_most(1.0, "ms", drawn(0.5, 1.5))  # one round does not tell
+    noise.at_most(1.0, "ms", drawn(0.5, 1.5))  # one round is not enough
     with pytest.raises(pytest.skip.Exception, match=r"busy a machine: .* over 48 pairs"):
         noise.at_most(1.0, "ms", drawn(0.5, 50.0))
     with pytest.raises(AssertionError):

@@ -117,7 +117,7 @@ def test_what_outlives_the_command_is_named_and_ended(tmp_path) -> None:
     child = int(ended.lines[0][1].split()[1])
     assert (ended.returncode, ended.hung) == (3, False)
     assert list(ended.survivors) == [child]
-    until = time.monotonic() + 60  # killed; whoever took the orphan has yet to fetch its end
+    until = time.monotonic() + 60  # killed; its new parent has not read its exit status yet
     while _alive(child) and time.monotonic() < until:
         time.sleep(0.05)
     assert not _alive(child)

@@ -39,7 +39,7 @@ def _there(name: str) -> Callable[[bool], dict[str, Any]]:
 
     def run(quick: bool) -> dict[str, Any]:
         words = [envs.program(BESIDE), "-m", "tools.bench.steps", name]
-        # the stand-ins: its torchvision was built for another torch
+        # stand-ins, because its torchvision was built for another torch
         path = os.pathsep.join(map(str, (runs.KIT / "standins", ROOT, ROOT / "plugins")))
         given = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1",
                  "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}  # fmt: skip

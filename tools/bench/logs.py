@@ -50,7 +50,7 @@ def _pairs(folder: Path, size: int, colours: bool, turns: int) -> Any:
     return measure.pairs(explained, lambda: measure.command(grep, given), turns)
 
 
-# By a small process of its own: a child is charged with the memory of whoever started it, at least.
+# In a small process of its own: a child counts at least the memory of the process that started it.
 # Exit status 1 says that a failure was explained.
 _EXPLAIN = """
 import resource, subprocess, sys

@@ -102,5 +102,5 @@ def _row(
 def variables() -> dict[str, str]:
     """Nothing of the caller's but the search path and the home of caches."""
     kept = {key: os.environ[key] for key in ("PATH", "HOME") if key in os.environ}
-    kept["PYTHONPATH"] = str(runs.KIT / "standins")  # for torchvision, on both sides
+    kept["PYTHONPATH"] = str(runs.KIT / "standins")  # for torchvision, guard off and on
     return {**kept, "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}

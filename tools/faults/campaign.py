@@ -124,7 +124,7 @@ class Warm:
             answer["codes"] = _codes(folder / "report")
             answer["guarded"] = bool(_records(folder / "report", "header"))
             loaded = folder / "modules0"
-            if loaded.exists():  # imported once here, not in every rank to come
+            if loaded.exists():  # imported once here, not in every later rank
                 self.wrappers = self._ask(json.loads(loaded.read_text()))
             return answer
         finally:
@@ -155,7 +155,7 @@ def _codes(folder: Path) -> list[str]:
 
 def _records(folder: Path, kind: str) -> list[Answer]:
     """Lines of one kind of all ranks' reports."""
-    files = [file for file in folder.glob("*.jsonl") if not file.is_symlink()]  # no /dev/full
+    files = [file for file in folder.glob("*.jsonl") if not file.is_symlink()]  # not /dev/full
     lines = [line for file in files for line in file.read_text().splitlines()]
     return [record for record in map(json.loads, lines) if record["kind"] == kind]
 
@@ -316,7 +316,7 @@ def elsewhere(names: Sequence[str], count: int, minutes: float) -> int:
             fault = Fault(name, what, "around us", (0, 1))
             scenario = SCENARIOS[name]
             if what in WORKERS and "--seed" not in scenario.words():
-                continue  # a file's keys, or a loop of the user's
+                continue  # it has keys of a file, or a loop of the user's
             if fault.key in kept or made >= count or time.monotonic() > until:
                 continue
             now = warm.run(scenario, before=what, also=WORKERS.get(what, ()))

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 OUTSIDE = (
     "vlmguard._bootstrap",  # called by Python's import, tried in tests/core/test_bootstrap.py
-    "vlmguard.runtime.stub",  # what stands in a framework's place: hands on, and nothing else
+    "vlmguard.runtime.stub",  # it only passes calls on to the framework
     "vlmguard.runtime.stub:is_off",
-    "vlmguard_transformers.lifecycle:_guarded",  # the same, of a train and an evaluation
+    "vlmguard_transformers.lifecycle:_guarded",  # contains a training and an evaluation
     "vlmguard.runtime.faults",  # containment itself
-    "vlmguard_torch.module_calls:Hook",  # the same, of a hook on a module
+    "vlmguard_torch.module_calls:Hook",  # contains a hook on a module
     "vlmguard_torch.module_calls:sure",
     "vlmguard_torch.blank.hooks:Blank._broke",
     "vlmguard.runtime.stderr",
     "vlmguard.core.errors",
-    "vlmguard.guard:state_of",  # a containment, too
+    "vlmguard.guard:state_of",  # contains faults, too
     "vlmguard_torch.module_calls:ForwardHook.__call__",
     "vlmguard_torch.module_calls:Behind.__call__",
     "vlmguard_torch.module_calls:Witness.__call__",
-    "vlmguard_accelerate.plain_loop:_stepped",  # the same, of a hook on an optimizer
+    "vlmguard_accelerate.plain_loop:_stepped",  # contains a hook on an optimizer
     "vlmguard_torch.stepping:AtStep._before",
     "vlmguard_torch.stepping:AtStep._after",
     "vlmguard_torch.ledger.watcher:Watcher.before",
     "vlmguard_torch.ledger.watcher:Watcher.after",
-    "vlmguard.ranks",  # the campaign's own
+    "vlmguard.ranks",  # the campaign itself uses it
 )

@@ -62,7 +62,7 @@ def compared(prepare: Variants, step: Callable[[str], None], turns: int, device:
             prepare[name]()
             step(name)  # warm up
             if turn == 0:
-                step(name)  # DDP makes its buckets anew in the second
+                step(name)  # DDP makes new buckets in its second step
                 peaks[name] = machine.peak(lambda n=name: step(n), device)
             else:
                 times[name].append(machine.seconds(lambda n=name: step(n), device))
@@ -87,7 +87,7 @@ def find_unused(bed: Bed, turns: int) -> Any:
 
     def wrap(unused: bool) -> None:
         wrapped.clear()
-        gc.collect()  # two on one model would both wait for its gradients
+        gc.collect()  # two wrappers of one model would both wait for its gradients
         on = [0] if bed.device == "cuda" else None
         wrapped.append(
             torch.nn.parallel.DistributedDataParallel(

@@ -46,13 +46,13 @@ SIZES = {
         {"depth": 6, "embed_dim": 192, "hidden_size": 256, "num_heads": 4, "mlp_ratio": 4},
         (8, 12, 12), 192, 16,
     ),
-    "long": Size(  # the same with rows as long as people train on
+    "long": Size(  # the same, with rows as long as in real trainings
         {"hidden_size": 256, "intermediate_size": 704, "num_hidden_layers": 6,
          "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 4096},
         {"depth": 6, "embed_dim": 192, "hidden_size": 256, "num_heads": 4, "mlp_ratio": 4},
         (8, 12, 12), 2048, 32,
     ),
-    "2b": Size(  # Qwen2-VL-2B's own sizes
+    "2b": Size(  # the sizes of Qwen2-VL-2B
         {"hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28,
          "num_attention_heads": 12, "num_key_value_heads": 2, "vocab_size": 151936},
         {"depth": 32, "embed_dim": 1280, "hidden_size": 1536, "num_heads": 16, "mlp_ratio": 4},

@@ -34,7 +34,7 @@ def run(case: str, device: str, guard: bool, limit: float) -> dict[str, Any]:
         ``end``: "trained", "hang", a known message or the last line; ``fixed``: codes that the
         guard says it fixed or set; ``sums``: of both ranks' weights.
     """
-    import rank  # all that a rank needs, before it forks
+    import rank  # imports all that a rank needs, before the fork
 
     common = {
         "WORLD_SIZE": "2", "LOCAL_RANK": "0",

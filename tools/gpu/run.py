@@ -118,7 +118,7 @@ def _measure(device: str, out: Path, only: list[str] | None) -> int:
         print(f"[gpu] {name} …", flush=True)
         try:
             found[name] = part()
-        except Exception as error:  # the other parts still tell something
+        except Exception as error:  # the other parts may still work
             failed.append(name)
             found[name] = {"failed": f"{type(error).__name__}: {error}"[:500]}
         print(f"[gpu] {name}, {time.monotonic() - began:.0f} s", flush=True)

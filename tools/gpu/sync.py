@@ -100,7 +100,7 @@ def whole(device: str, dtype: torch.dtype, guard: bool) -> str:
     os.environ["VLMGUARD"] = "on" if guard else "off"
     try:
         made = toggled.trainer("tiny", device, dtype, 6, Whole(device))
-        made.args.logging_nan_inf_filter = False  # reads each loss
+        made.args.logging_nan_inf_filter = False  # True would read each loss
         made.train()
     except RuntimeError as error:
         return str(error).splitlines()[0][:200]

@@ -10,7 +10,7 @@ from typing import Any
 
 from vlmguard.compat.cases import ACCUMULATION, BATCHES, CHECKPOINTING, MODELS, STRATEGIES, TUNING
 
-# full trains all; lora: adapters on the language model and nothing else, input gradients enabled as
+# full trains all; lora: only adapters on the language model, with input gradients enabled, as
 # trainers do; lora_tower: the same with the vision tower trained; frozen_tower: all but the tower.
 
 

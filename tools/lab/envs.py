@@ -141,7 +141,7 @@ def _torch(release: str) -> None:
         shutil.rmtree(place, ignore_errors=True)
         _run("an empty environment", sys.executable, "-m", "venv", str(place))
         pip = (str(place / "bin" / "python"), "-m", "pip", "install", "-qq")
-        # accelerate asks for torch, and pip would then bring all that a CUDA build asks for.
+        # accelerate needs torch, and pip would also install all that a CUDA build needs.
         _run(f"torch {release}", *pip, "--no-deps", f"torch=={release}", _accelerate(release))
         _run("base packages", *pip, *_base(release))
         standins.complete(place, lambda *wheels: _run("CUDA runtime", *pip, *wheels))
@@ -195,7 +195,7 @@ def _imports(of: ReleaseSet) -> None:
 def _run(what: str, *command: str, variables: dict[str, str] | None = None) -> None:
     used = variables or {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     used = {**used, "DS_BUILD_OPS": "0", "VLMGUARD": "off", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    # From a neutral folder: a package folder in the working directory would shadow the installed.
+    # In a neutral folder: a package in the working directory would hide the installed one.
     home().mkdir(parents=True, exist_ok=True)
     ended = subprocess.run(
         command, env=used, cwd=home(), capture_output=True, text=True, check=False

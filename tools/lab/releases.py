@@ -31,7 +31,7 @@ def cache() -> Path:
 
 
 def _pip(*words: str) -> str:
-    # Metadata of a DeepSpeed or ColossalAI sdist is made by its setup.py: nothing is to be built.
+    # pip runs setup.py for the metadata of a DeepSpeed or ColossalAI sdist. It must build nothing.
     environment = {**os.environ, "DS_BUILD_OPS": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     command = [sys.executable, "-m", "pip", *words]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)

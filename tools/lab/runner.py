@@ -95,7 +95,7 @@ def measure(
                 except WorkerLost as error:
                     fields = {"fault": str(error)}
                     if worker is None:
-                        stop.set()  # none of the others would start either
+                        stop.set()  # no other worker would start either
                     else:
                         worker.close()
                         worker = None

@@ -33,7 +33,7 @@ def complete(place: Path, install: Callable[..., None]) -> None:
     lib = next(place.glob("lib/python*/site-packages/torch/lib"))
     objects = sorted(file for file in lib.glob("*.so*") if not file.is_symlink())
     missing = _missing(lib, objects)
-    if missing:  # a CPU build misses none
+    if missing:  # a build for the CPU misses none
         install("--no-deps", *_runtime_wheels(place))
         _write(lib, objects, missing)
 
@@ -77,7 +77,7 @@ def _write(lib: Path, objects: list[Path], missing: set[str]) -> None:
                 versioned[home_of[version]][version].add(name)
             elif not version and _CALLS.match(name):
                 plain.add(name)
-    # A symbol without a version may come from any library in scope: the first one carries all.
+    # A symbol without a version may come from any loaded library: the first one gets them all.
     rest = plain - defined
     for name in sorted(missing):
         _compile(lib / name, versioned[name], rest)

@@ -30,7 +30,7 @@ def main() -> None:
         bench = benches.setdefault(engine, Bench(engine))
         try:
             told: dict[str, Any] = asdict(bench.measure(Case(**task["case"]), task["seed"]))
-        except Exception as error:  # of ours or of the reference: never a verdict on the case
+        except Exception as error:  # a fault of the lab or the reference is not a verdict
             told = {"fault": f"{type(error).__name__}: {error}"[:300]}
         replies.write(json.dumps(told) + "\n")
 
@@ -45,7 +45,7 @@ def prepare() -> dict[str, str]:
     import peft  # type: ignore[import-not-found]
     import transformers  # type: ignore[import-not-found]
 
-    # Would compile a shared-memory kernel in every rank behind a file lock: looks like a hang.
+    # It would compile a kernel in every rank behind a file lock, which looks like a hang.
     # By module name: the attribute deepspeed.comm.torch is torch itself.
     vars(sys.modules["deepspeed.comm.torch"])["build_shm_op"] = lambda: None
     import vlmguard.ranks.gloo

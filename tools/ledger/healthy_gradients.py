@@ -98,7 +98,7 @@ def in_backward(run: Run) -> None:
     from tools.ledger import optimizers
 
     run.optimizer = lambda run, model: optimizers.InBackward(model, run.rate)
-    run.strategy = "single"  # DDP's own gradients come later than such a hook
+    run.strategy = "single"  # DDP averages its gradients after such a hook
     run.numbers = lambda run, step, micro: list(range(step * run.rows, (step + 1) * run.rows))
 
 

@@ -121,7 +121,7 @@ def _pooled(kind: str, model: Any, batch: Batch) -> Any:
 def _chunked(run: Run, model: Any, batch: Batch, total: int) -> Any:
     """Cross-entropy a few tokens at a time, from hidden states; logits are never whole."""
     inner = getattr(model, "module", model)
-    if inner is not model:  # DDP has to see the forward
+    if inner is not model:  # DDP's own forward must run
         return training.by_tokens(run, model, batch, total)
     told = {k: v for k, v in batch.items() if k != "labels"}
     hidden = inner.model(**told).last_hidden_state[:, :-1].flatten(0, 1)

@@ -20,7 +20,7 @@ from tools.ordinary import worker as ordinary
 
 def main() -> None:
     """Serve until standard input ends."""
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # with the campaign
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # ends with the campaign
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     if os.environ.get("VLMGUARD") == "off":

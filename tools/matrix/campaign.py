@@ -56,7 +56,7 @@ def main() -> int:
         return 2
     kept = records.load()
     todo = [c for c in cells.cells() if re.search(options.only, c.key)]
-    todo.sort(key=where, reverse=True)  # a Trainer's first, else in their own order
+    todo.sort(key=where, reverse=True)  # cells of a Trainer first; else the order stays
     if not options.again:
         todo = [c for c in todo if c.key not in kept]
     print(f"{len(todo)} cells to run, {len(kept)} recorded", flush=True)
@@ -64,7 +64,7 @@ def main() -> int:
         print("\n".join(cell.key for cell in todo))
         return 0
     ends = time.monotonic() + 60 * options.minutes if options.minutes else float("inf")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the worker goes with it
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends the worker, too
     faults = 0
     for batch in batches(todo):
         if time.monotonic() >= ends:

@@ -209,7 +209,7 @@ def main() -> int:
             off, on = entry.measure()
             if strange := {off[0], on[0]} - WORDS:
                 raise RuntimeError(f"{strange}: {off[1]} {on[1]}")
-        except Exception as error:  # of ours: never a verdict
+        except Exception as error:  # a fault of the tool is not a verdict
             print(f"{entry.name}: no verdict: {type(error).__name__}: {error}"[:600], flush=True)
             faults += 1
             continue

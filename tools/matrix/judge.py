@@ -71,7 +71,7 @@ def on(
     stopped = any(f["outcome"] == "stopped" for f in said)
     if stopped and told["ended"] != "wrong":
         return {**told, "verdict": "stopped", "message": _why(told, said)}
-    # Said up front as possible, and left alone: nothing was known for certain.
+    # A note before training said that it may fail, and changed nothing: it was not certain.
     ahead = [f for f in said if f["code"].startswith("VG10") or f["code"] == "VG904"]
     unsure = any(f["level"] == "note" and f["outcome"] not in ("fixed", "set") for f in ahead)
     return {**told, "verdict": "unjudged" if unsure else "broken"}

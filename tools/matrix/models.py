@@ -22,7 +22,7 @@ def make(cell: Cell) -> Any:
     """Everything trained, or LoRA on the language model's projections and all else frozen; of the
     zoo's classes also all but the towers."""
     model = families.of(cell.model).model()
-    # Lengths by tokens alone: no end of text that some ranks come to and others do not.
+    # Only the number of tokens ends a generation: an end of text would end it on some ranks only.
     model.generation_config.eos_token_id = None
     model.generation_config.pad_token_id = 0
     if cell.tuning == "frozen":

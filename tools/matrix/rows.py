@@ -51,7 +51,7 @@ def two_or_text(rank: int, step: int) -> Kind:
 
 
 PLANS: dict[str, list[tuple[Who, ...]]] = {
-    # A step each, of one micro-batch or two: who has what.
+    # One tuple for each step, with one or two micro-batches: which rank has what.
     "differ": [(one,), (one,), (one,)],
     "phases": [(every,), (none,), (every,)],
     "both": [(two,), (two_or_one,), (two_or_text,)],
@@ -120,7 +120,7 @@ def row(
     types = torch.zeros_like(ids)
     told: dict[str, torch.Tensor] = {}
     media = {"text": (), "one": family.one, "two": family.two}[kind]
-    # Right before what is learned: a sliding window reaches them.
+    # Right before the labels, where a sliding window still reaches them.
     at = LENGTH - LABELS - sum(medium.tokens + 2 for medium in media)
     assert at > 1, "no room for the media"
     for medium in media:
@@ -140,7 +140,7 @@ def row(
     labels[0, -LABELS:] = ids[0, -LABELS:]
     told["labels"] = labels
     if "token_type_ids" in known:
-        # PaliGemma: 1 for what answers, all before it is seen from everywhere; Gemma3: images.
+        # PaliGemma: 1 for the answer; all tokens attend to those before it. Gemma3: 1 for images.
         answers = family.name == "paligemma"
         told["token_type_ids"] = ((labels != -100) if answers else (types > 0)).long()
     return told

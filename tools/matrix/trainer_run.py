@@ -32,7 +32,7 @@ class Script(transformers.Trainer):
         self.tokens: list[list[int]] = []
 
     def _wrap_model(self, *args: Any, **named: Any) -> Any:
-        phase("wrap")  # comes next; what observed a copy of the model has told of a step
+        phase("wrap")  # the observation of a copy has set the phase to a step
         return super()._wrap_model(*args, **named)
 
     def training_step(self, *args: Any, **named: Any) -> Any:
@@ -59,7 +59,7 @@ def work(cell: Cell, folder: str, spoil: int | None = None) -> dict[str, Any]:
     """Train. Returns weights by name, losses, digests and what is compared besides."""
     phase("wrap")
     step_phases.told_by()
-    # First the model: once DeepSpeed's config is there, transformers partitions parts of it.
+    # The model comes first: with DeepSpeed's config set, transformers would partition parts of it.
     model = models.make(cell)
     arguments = _arguments(cell, folder)
     trainable = sum(p.numel() for p in model.parameters() if p.requires_grad)

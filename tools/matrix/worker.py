@@ -63,7 +63,7 @@ def _measure(
             return told
         said = judge.findings(scratch)
         return judge.on(ended, known, cell.strategy, json.loads(before.read_text()), said)
-    except Exception as error:  # of ours: never a verdict on the cell
+    except Exception as error:  # a fault of the tool is not a verdict
         return {"verdict": "fault", "message": f"{type(error).__name__}: {error}"[:500]}
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -46,7 +46,7 @@ def work(draw: Draw, folder: str, told: dict[str, Any]) -> dict[str, Any]:
     launched.program(*told["words"])
     if not Keeper.found:
         raise RuntimeError("the command trained nothing")
-    # Hooks and attributes once more, now that the run is over.
+    # Count hooks and attributes again after the run.
     after = account.standing({"model": Keeper.models[-1]}, [Keeper.optimizers[-1]])
     found = {**Keeper.found[-1], **after, "heard": heard.told(), "evaluated": len(Keeper.evaluated)}
     weak = account.weakly(*Keeper.models)

@@ -32,7 +32,7 @@ def work(draw: Draw, folder: str) -> dict[str, Any]:
     moved = {name: account._digest(p.float().numpy().tobytes())
              for name, p in weights.gemini(model).items()}  # fmt: skip
     weak = account.weakly(model, optimizer, booster)
-    # The booster has no end: while its model lives, what watches it may stand there.
+    # A booster has no end: while its model lives, hooks that watch it may stay.
     found = {"weights": moved, "log": losses, "random": account._random()}
     model = optimizer = booster = None
     told = {"heard": heard.told(), "evaluated": evaluated}

@@ -42,7 +42,7 @@ def harm(draw: Draw, off: Told, on: Told, folder: Path) -> list[str]:
             for name in names:
                 other = differs(before["account"].get(name), after["account"].get(name))
                 if name == "environment" and before["account"].get("alive"):
-                    continue  # the framework keeps the model, and so the run is open still
+                    continue  # the framework keeps the model, so the run is still open
                 if other:
                     found.append(f"{word}: {name}, rank {number}: {other}")
     return found
@@ -90,7 +90,7 @@ def printed(draw: Draw, off: Told, on: Told) -> list[str]:
             steady = _steady(line)
             if steady and steady not in before and not truth.may_be_said(draw, line):
                 found.setdefault(steady, line[:300])
-    # What a run that was stopped prints is the stop's own.
+    # A stopped run may print what belongs to the stop.
     return list(found.values()) if on["verdict"] == "ok" else []
 
 

@@ -56,7 +56,7 @@ def work(draw: Draw, folder: str) -> dict[str, Any]:
         weak |= {f"{turn} {k}": v for k, v in account.weakly(*plain).items()}
         del plain
     _end(loop, last=True)
-    if draw.end != "nothing":  # else the run is not over: what watches it may stand there
+    if draw.end != "nothing":  # else the run is not over, and hooks may stay
         plain = {str(n): loop.accelerator.unwrap_model(m) for n, m in enumerate(loop.models)}
         found[f"training {turn}"] |= account.standing(plain, loop.optimizers)
         del plain
@@ -271,6 +271,6 @@ def _between(loop: Loop) -> None:
 def _end(loop: Loop, last: bool) -> None:
     """As scripts end: properly, by freeing memory, or without a word."""
     if loop.draw.end != "nothing":
-        loop.accelerator.free_memory()  # DeepSpeed asks for its rank: the group must be there
+        loop.accelerator.free_memory()  # DeepSpeed asks for its rank, so the group must exist
     if loop.draw.end == "end_training" and last:
         loop.accelerator.end_training()

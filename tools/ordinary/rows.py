@@ -89,7 +89,7 @@ def row(family: Family, known: frozenset[str], number: int, kind: str) -> dict[s
         ids[0, at], ids[0, here.stop] = 302, 303
         ids[0, here], types[0, here] = medium.token, medium.type
         at += medium.tokens + 2
-    if kind == "dummy":  # InternVL's way: pixels that no token asks for, and forward drops
+    if kind == "dummy":  # as InternVL: no token stands for these pixels
         told = {name: torch.zeros_like(value) if value.is_floating_point() else value
                 for name, value in family.one[0].make(generator).items()}  # fmt: skip
     return told | _words(family, known, ids, types, kind, len(media))

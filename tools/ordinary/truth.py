@@ -135,9 +135,9 @@ TRUE: tuple[True_, ...] = (
 LINES = (
     r"vlmguard: \S+ guards ",
     r"vlmguard: \S+ \d+ rules watched, ",
-    r"vlmguard: \S+ at the end \d+ fixed ",  # the findings above, counted
-    r"vlmguard: VG\d+ ",  # a finding, judged as such
-    r"vlmguard: ledger: .*(balances?|cannot tell)",  # of a healthy run: said once
+    r"vlmguard: \S+ at the end \d+ fixed ",  # the number of findings
+    r"vlmguard: VG\d+ ",  # a finding, judged elsewhere
+    r"vlmguard: ledger: .*(balances?|cannot tell)",  # a healthy run prints it once
     r"    ",  # its second line
 )
 """Lines that a guarded run prints beside its findings."""

@@ -29,7 +29,7 @@ class Clock:
         self.seconds: list[float] = []
         self.processor: list[float] = []
         self.begun: tuple[float, float] | None = None
-        # Off against off, steps by turns on one core differ by up to 2 %, on two cores by 20 %.
+        # With guard off in both, steps by turns differ by up to 2 % on one core, by 20 % on two.
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
     def tick(self, *_: Any) -> None:
@@ -38,7 +38,7 @@ class Clock:
         if self.begun is not None:
             self.seconds.append(now[0] - self.begun[0])
             self.processor.append(now[1] - self.begun[1])
-        if self.begun is None:  # one begins, the other waits
+        if self.begun is None:  # one process begins, the other waits
             if not self.first:
                 os.read(self.own, 1)
         elif len(self.seconds) % EACH == 0:

@@ -24,7 +24,7 @@ _BEST = {"save_strategy": "steps", "save_steps": 4, "load_best_model_at_end": Tr
 def job(draw: Draw) -> dict[str, Any]:
     """Words, files beside them, and environment variables of a command."""
     told = _job(draw)
-    if draw.world == 1:  # what is said of ranks is not for a process alone
+    if draw.world == 1:  # flags about ranks do not fit one process
         words = told["words"]
         at = words.index("--ddp_backend") if "--ddp_backend" in words else len(words)
         told["words"] = [*words[:at], *words[at + 2 :]]
@@ -55,7 +55,7 @@ def _steps(draw: Draw) -> dict[str, str]:
         "gradient_checkpointing": draw.checkpointing,
     }  # fmt: skip
     if draw.strategy.startswith("zero"):
-        told["max_grad_norm"] = 0.0  # as the kit's configurations have it
+        told["max_grad_norm"] = 0.0  # as in the test kit's configurations
     if draw.strategy == "ddp":
         told["ddp_find_unused_parameters"] = draw.rows != "image" or draw.program == "flagembedding"
     return {key: str(value) for key, value in told.items()}

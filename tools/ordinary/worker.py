@@ -51,7 +51,7 @@ OF_A_RANK = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_SIZE
 
 
 def main() -> None:
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # with the campaign
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # ends with the campaign
     guard, environment = sys.argv[1:]
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

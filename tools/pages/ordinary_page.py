@@ -151,7 +151,7 @@ def _excluded() -> Iterator[str]:
 
 
 def _value(draw: Line, factor: str) -> str:
-    gemini = factor == "strategy" and draw["program"] == "gemini"  # recorded as ddp
+    gemini = factor == "strategy" and draw["program"] == "gemini"  # the draw records it as ddp
     return "gemini" if gemini else str(draw[factor])
 
 

@@ -44,7 +44,7 @@ def _on(told: dict) -> list[tuple[str, str]]:
     lines = [("dim", f"$ {COMMAND}"), ("plain", "")]
     for said in told["on"]["said"]:
         if "ledger:" in said:
-            continue  # it goes on in a second line, which is not told
+            continue  # its second line is not in the picture
         colour = "green" if " fixed" in said else "plain"
         lines += [(colour, line) for line in _wrapped(said)]
     return [*lines, ("plain", ""), ("dim", f"trained, {told['on']['seconds']:.0f} s")]

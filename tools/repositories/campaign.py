@@ -113,7 +113,7 @@ def _variables(recipe: Recipe, folder: Path, side: str, work: Path) -> dict[str,
         "PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1",
         "REPOSITORY_CHANGES": " ".join(recipe.changes), "WANDB_MODE": "disabled",
         "VLMGUARD_TEST_SAME_ADAPTERS": "1",
-        "VLMGUARD_WAIT": "60",  # the ranks of a busy machine come late
+        "VLMGUARD_WAIT": "60",  # on a busy machine ranks are slow
     }  # fmt: skip
     return found
 

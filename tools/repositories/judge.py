@@ -93,6 +93,6 @@ def _last(run: Outcome) -> str:
     lines = [line for line in run.output.splitlines() if named.search(line)]
     lines = [line for line in lines if "ChildFailedError" not in line] or run.output.splitlines()
     own = [line for line in lines if not re.search(r"Connection (reset|closed)", line)]
-    lines = own or lines  # of a rank that was left alone by the one that failed
+    lines = own or lines  # only ranks that waited for the failed one
     text = lines[-1] if lines else "no word"
     return " ".join(re.sub(r"0x[0-9a-f]+|/\S+/|\[[0-9.:]+\]:?\d*", "…", text).split())[:300]

@@ -103,7 +103,7 @@ def conversations(place: Place, kinds: Sequence[str] = KINDS) -> Path:
         if kind == "image":
             row["image"] = picture(place.data, number)
             asked = f"<image>\n{asked}"
-        said = {"from": "gpt", "value": ANSWERS[0]}  # equally many tokens that are learned in each
+        said = {"from": "gpt", "value": ANSWERS[0]}  # each row trains as many tokens
         row["conversations"] = [{"from": "human", "value": asked}, said]
         rows.append(row)
     file = place.data / "rows.json"

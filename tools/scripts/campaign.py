@@ -107,7 +107,7 @@ def stood_in(met: Met, place: Path) -> tuple[Job, list[str]]:
             told.append(f"rows: {word}")
             word = "stand-in/rows"
         argv.append(word)
-    if str(folder) not in argv:  # a config file names it; what comes later counts
+    if str(folder) not in argv:  # a config file names the model; a later flag wins
         argv += ["--model", str(folder)]
     return replace(met.job, argv=tuple(argv)), told
 

@@ -42,7 +42,7 @@ GEMMA = "<pad> <eos> <bos> <unk> <start_of_turn> <end_of_turn> <start_of_image> 
 OTHER = "<unk> <s> </s> <pad> <image>"
 SMOL = "<|im_start|> <end_of_utterance> <fake_token_around_image> <image> <global-img> <pad> <unk>"
 TOKENS: dict[str, tuple[str, str, str, str | None, str]] = {
-    # a pattern of the id: special tokens, eos, pad, bos, the file of its chat template
+    # pattern of the model's id: special tokens, eos, pad, bos, file of its chat template
     r"Qwen/Qwen2\.5-VL.*": (QWEN, "<|im_end|>", "<|endoftext|>", None, "qwen2_5_vl"),
     r"Qwen/Qwen2-VL.*": (QWEN, "<|im_end|>", "<|endoftext|>", None, "qwen2_5_vl"),
     r"Qwen/Qwen3-VL.*": (QWEN, "<|im_end|>", "<|endoftext|>", None, "qwen3_vl"),

@@ -39,7 +39,7 @@ class Zoo:
         for part in parts_of(config):
             for name, value in vars(part).items():
                 if ("drop" in name or name == "vae_std") and isinstance(value, float):
-                    vars(part)[name] = 0.0  # ranks and the oracle draw in another order
+                    vars(part)[name] = 0.0  # ranks and the oracle draw in different orders
         with unpartitioned():
             model = measure.tiny(kind, config, row_trace.NO_LIMIT)
         with torch.no_grad():

@@ -131,7 +131,7 @@ def main(names: list[str]) -> None:
     warnings.simplefilter("ignore")
     transformers.logging.set_verbosity_error()
     torch.set_num_threads(1)
-    measure.WAIT = float("inf")  # the machine may be busy; seconds are of the thread
+    measure.WAIT = float("inf")  # the machine may be busy; the limit counts the thread's time
     print(json.dumps({"transformers": transformers.__version__, "torch": torch.__version__}))
     for name in names or classes.every():
         print(json.dumps(_forked(name)), flush=True)

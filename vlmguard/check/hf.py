@@ -218,7 +218,7 @@ _MATTERS = ("gradient_checkpointing", "gradient_checkpointing_kwargs", "deepspee
 def script(values: Values, module: str, draft: Draft) -> None:
     """What a script sets on its arguments in its own code comes last."""
     made = scripts.made(module)
-    if made is not None:  # no flag reaches them
+    if made is not None:  # the script makes its arguments itself, so flags do not count
         draft.in_code += list(values.fields)
         draft.unread += [f"{name}, which the script computes" for name in made.other
                          if name in _MATTERS]  # fmt: skip

@@ -37,7 +37,7 @@ _TRAINS = re.compile(
 _CODE = re.compile(
     r"Trainer\b|\.backward\(|(sft|rlhf|pt|pretrain)_main\(|run_(exp|sft)\(|notebook_launcher\(|\.train\(\)"
 )
-# Programs that start no other, whatever stands behind them.
+# Programs that start no other program, whatever their arguments are.
 _ALONE = set(
     """
     7z apt apt-get aws awk base64 black brew bzip2 cat chattr chgrp chmod chown code cp crictl curl
@@ -101,7 +101,7 @@ def suspicious(call: Call) -> bool:
     name = os.path.basename(call.words[0])
     if name in _ALONE:
         return False
-    if _PYTHON_NAME.fullmatch(name):  # what else it runs is a job
+    if _PYTHON_NAME.fullmatch(name):  # a script or a module that it runs is a job of its own
         return _CODE.search(" ".join(call.words) + call.code) is not None
     return _TRAINS.search(" ".join(call.words)) is not None
 
@@ -164,7 +164,7 @@ def _module(job: Job, words: list[str], at: int, depth: int) -> Job | None:
     if module in known_:
         inner = replace(job, prefix=(*job.prefix, *words[: at + 1]))
         peeled = _peel(inner, [known_[module], *rest], depth + 1)
-        # what was typed stays: the module's name, not ours for it
+        # the prefix keeps the name that the user typed: the module's
         if peeled is None:
             return None
         typed = list(peeled.prefix)

@@ -7,11 +7,15 @@ runs, so that ``vlmguard compat`` may be asked in a loop.
 from __future__ import annotations
 
 import importlib
-from typing import Annotated
+import shlex
+from difflib import get_close_matches
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from vlmguard import __version__
+from vlmguard.cli import messages
 
 COMMANDS = (
     "check",
@@ -29,7 +33,22 @@ COMMANDS = (
 )
 """In the order of ``vlmguard --help``."""
 
+
+class _Program(TyperGroup):
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """A training command or a script in the place of a command: name the right one."""
+        word = args[0]
+        if word in COMMANDS or word.startswith("-") or get_close_matches(word, COMMANDS):
+            return super().resolve_command(ctx, args)
+        script = word.endswith((".sh", ".py", ".ipynb"))
+        meant = f"vlmguard check {'' if script else '-- '}{shlex.join(args)}"
+        messages.fail(
+            f"there is no command {word!r}. To judge a training before it starts: {meant}"
+        )
+
+
 app = typer.Typer(
+    cls=_Program,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -54,6 +73,7 @@ def _program(
 
     You do not have to call anything: once vlmguard is installed, it guards your usual training
     command. The commands below look at an installation, a command, a data set or a log.
+    `vlmguard COMMAND --help` explains one of them.
     """
 
 

@@ -63,7 +63,7 @@ def _convolution(torch: Any) -> str:
         layer = torch.nn.Conv2d(3, 8, 14, 14).cuda().bfloat16()
         layer(torch.randn(1, 3, 336, 336).cuda().bfloat16())
         torch.cuda.synchronize()
-    except Exception as error:  # of whichever library
+    except Exception as error:  # any library may raise any of its own
         first = str(error).partition("\n")[0]
         return f"FAILS, so it is the installation, not a model or data: {first}"
     return f"runs (cuDNN {torch.backends.cudnn.version()})"

@@ -3,7 +3,7 @@
     vlmguard check -- swift sft --model Qwen/Qwen2.5-VL-7B-Instruct --deepspeed zero3 …
     vlmguard check train.sh
 
-It starts, downloads and writes nothing. Without --deep it loads neither torch nor the framework.
+Without --deep it starts, downloads and writes nothing, and loads neither torch nor the framework.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from vlmguard.check.answer import Answer
 
-EPILOG = (
-    "Exit status: 0, no error was found (with --strict: and no warning); 1, an error was found "
-    "(with --strict: or a warning), or the framework refuses the command; 2, it cannot tell."
-)
+EPILOG = """\
+Exit status: 0, no error was found (with --strict: and no warning); 1, an error was found (with
+--strict: or a warning), or the framework refuses the command; 2, it cannot tell.
+"""
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -71,16 +71,21 @@ def add(app: typer.Typer) -> None:
 def _parser() -> passed.Parser:
     parser = passed.Parser("check", __doc__, EPILOG)
     parser.add_argument("--no-shell", dest="shell", action="store_false",
-                        help="parse the script, but evaluate nothing in it")  # fmt: skip
+                        help="find the commands as the script writes them: do not work out "
+                             "its variables, conditions and loops")  # fmt: skip
     parser.add_argument("--each", action="store_true",
-                        help="take every word as a script without arguments")  # fmt: skip
+                        help="every word is a script of its own, without arguments")  # fmt: skip
     parser.add_argument("--deep", action="store_true",
-                        help="construct the framework's own arguments, in a separate process "
-                             "without network and home: half a minute")  # fmt: skip
+                        help="also let the framework itself read the flags, in a process "
+                             "without network and home folder: half a minute")  # fmt: skip
     parser.add_argument("--releases", default="", metavar="NAME=RELEASE,…",
-                        help="releases of the machine that the command will run on")  # fmt: skip
+                        help="what is installed on the machine that will run the command, "
+                             "as in swift=3.2.0,deepspeed=0.18.9 (default: what is installed "
+                             "here)")  # fmt: skip
     parser.add_argument("--strict", action="store_true", help="treat a warning as an error")
-    parser.add_argument("--format", default="text", choices=("text", "json", "sarif", "github"))
+    parser.add_argument("--format", default="text", choices=("text", "json", "sarif", "github"),
+                        help="text to read (default), json for programs, sarif for code "
+                             "scanning, github for notes on a pull request")  # fmt: skip
     return parser
 
 

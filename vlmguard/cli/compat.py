@@ -29,7 +29,25 @@ _AXES: Mapping[str, tuple[str, ...]] = {
     "accumulation": tuple(map(str, cases.ACCUMULATION)),
     "checkpointing": CHECKPOINTING,
 }
+TRAINS = (
+    "what trains: everything; LoRA on the language model; LoRA on it and on the vision tower; "
+    "everything but the tower"
+)
+MODEL = (
+    "a small model with a vision tower; transformers' Qwen2-VL; a tower that runs once for each "
+    "image; a weight that two blocks share; two forwards before a backward, as in DPO (default: "
+    "the first two)"
+)
+BATCH = (
+    "what the batches hold: images on all ranks; text on all; images on one and text on another; "
+    "the same, with a dummy image beside the text; a step of images, then one of text"
+)
+VARIANT = (
+    "on: say which variant works; off: say whether training without it works; the others: say "
+    "whether that variant works"
+)
 _Release = Annotated[str, typer.Option(metavar="RELEASE", help="default: the installed one")]
+_Open = Annotated[str, typer.Option(metavar="RELEASE", help="default: it is not looked at")]
 
 
 def _option(axis: str, what: str) -> Any:
@@ -45,19 +63,23 @@ def compat(
     strategy: Annotated[str, _option("strategy", "how the model is distributed")] = "",
     torch: _Release = "",
     deepspeed: _Release = "",
-    transformers: _Release = "",
-    peft: _Release = "",
-    tuning: Annotated[str, _option("tuning", "what trains")] = "full",
-    model: Annotated[str, _option("model", "a property of the model (default: a plain one)")] = "",
-    batch: Annotated[str, _option("batch", "what the batches of the ranks hold")] = "images",
+    transformers: _Open = "",
+    peft: _Open = "",
+    tuning: Annotated[str, _option("tuning", TRAINS)] = "full",
+    model: Annotated[str, _option("model", MODEL)] = "",
+    batch: Annotated[str, _option("batch", BATCH)] = "images",
     accumulation: Annotated[str, _option("accumulation", "micro-batches before a step")] = "1",
-    checkpointing: Annotated[str, _option("checkpointing", "on: say which variant works")] = "on",
+    checkpointing: Annotated[str, _option("checkpointing", VARIANT)] = "on",
     as_json: Annotated[bool, typer.Option("--json", help="print JSON for another program")] = False,
 ) -> None:
     """Say which gradient checkpointing works with given releases.
 
-    The answer comes from tables that were measured.
-    Exit status: 0, a variant works; 1, none works; 2, an option was not understood.
+    The answer comes from tables that were measured. Reentrant and non-reentrant are the two
+    variants of gradient checkpointing in torch.
+
+    Example: `vlmguard compat --strategy zero3 --tuning lora --deepspeed 0.16.9`
+
+    Exit status: 0, it works; 1, nothing that was asked for works; 2, an option was not understood.
     """
     given = {"strategy": strategy, "tuning": tuning, "model": model, "batch": batch,
              "accumulation": accumulation, "checkpointing": checkpointing}  # fmt: skip

@@ -96,13 +96,14 @@ def add(app: typer.Typer) -> None:
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="print JSON for another program")] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="list every function that is wrapped")
+        bool, typer.Option("--verbose", "-v", help="list every function that vlmguard wraps")
     ] = False,
 ) -> None:
     """Say whether vlmguard is active here.
 
-    It names the frameworks that it sees. It starts a Python as a training would be started, and
-    one for each framework, which imports it. That takes up to half a minute.
+    It names the frameworks that are installed here. It starts a Python process as a training
+    would, and one process for each framework, which imports it. That takes up to half a minute.
+
     Exit status: 0, all is well; 1, vlmguard is not active or does not see a part of a framework;
     2, a setting cannot be read.
     """

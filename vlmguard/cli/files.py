@@ -39,20 +39,32 @@ def add(app: typer.Typer) -> None:
 def files(
     places: Annotated[
         list[Path] | None,
-        typer.Argument(help="files and folders (default: the caches of both hubs)", metavar="PATH"),
+        typer.Argument(
+            help="files and folders (default: the caches of Hugging Face and ModelScope)",
+            metavar="PATH",
+        ),
     ] = None,
     keys: Annotated[
-        bool, typer.Option("--keys", help="print the names of the tensors in safetensors, too")
+        bool,
+        typer.Option("--keys", help="also print the names of the tensors in safetensors files"),
     ] = False,
     processor: Annotated[
         str,
-        typer.Option(metavar="MODEL", help="load this model's processor, and say why it fails"),
+        typer.Option(
+            metavar="MODEL",
+            help="check no files: load this model's processor, and say why that fails",
+        ),
     ] = "",
 ) -> None:
     """Find the cut and broken files of a model, a data set or a cache.
 
-    It reads safetensors, .bin, .pt, JSON, YAML and images, and prints what fetches a hub's file
-    again. Exit status: 0 all that it can judge are whole, 1 some are not, 2 a path is not there.
+    It reads safetensors, .bin, .pt, JSON, YAML and images. For a broken file in Hugging Face's
+    cache it prints the command that downloads the file again.
+
+    Example: `vlmguard files Qwen2.5-VL-7B-Instruct/ data/`
+
+    Exit status: 0, all files that it can judge are whole; 1, some are not, or the processor does
+    not load; 2, a path does not exist.
     """
     if processor:
         raise typer.Exit(_load(processor))
@@ -84,7 +96,7 @@ def _load(model: str) -> int:
     """A framework may keep the reason to itself why there is no processor."""
     try:
         found = import_module("transformers").AutoProcessor.from_pretrained(model)
-    except Exception as error:  # any library's
+    except Exception as error:  # each library raises its own
         typer.echo(f"broken: the processor of {model}: {type(error).__name__}: {error}")
         return 1
     typer.echo(f"{model}: {type(found).__name__} loads")
@@ -203,7 +215,7 @@ def _image(path: Path) -> bool:
     try:
         with Image.open(path) as image:
             image.load()
-    except Exception as error:  # a decoder's, whichever it is
+    except Exception as error:  # each decoder raises its own
         raise BrokenError(f"no image that Pillow can read: {error}") from error
     return True
 

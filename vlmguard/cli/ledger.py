@@ -27,7 +27,12 @@ def ledger(
         str, typer.Option(metavar="PAGE", help="write one HTML page that needs no network")
     ] = "",
     run: Annotated[
-        int, typer.Option(metavar="N", help="which run of the report (default: the last one)")
+        int,
+        typer.Option(
+            metavar="N",
+            show_default=False,
+            help="which run of the report, from 1 (default: the last one)",
+        ),
     ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON for another program")] = False,
 ) -> None:
@@ -35,6 +40,11 @@ def ledger(
 
     It shows which tokens were targets, which gradients came, which weights moved, and whether all
     of it balances. To get a report, put VLMGUARD_REPORT=run.json in front of your training command.
+
+    Example: `vlmguard ledger run.json --html run.html`
+
+    Exit status: 0, it was shown or written; 2, there is no such report or run, or it cannot be
+    read.
     """
     records = _run(report, run)
     if as_json:
@@ -53,7 +63,7 @@ def _run(report: Path, number: int) -> list[dict[str, Any]]:
     except read.ReportError as error:
         messages.fail(str(error))
     if not 0 <= number <= len(found):
-        messages.fail(f"{report}: no run {number}: there are {len(found)}, from 1")
+        messages.fail(f"{report}: no run {number}: there are {len(found)} runs, numbered from 1")
     if len(found) > 1 and not number:
         typer.echo(f"run {len(found)} of {len(found)} in {report}; --run N shows another", err=True)
     return found[number - 1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -47,14 +48,15 @@ class Parser(argparse.ArgumentParser):
         self.add_argument(
             "script",
             nargs="*",
-            help="a bash script, a Python file or a notebook, and its arguments",
+            help="a bash script, a Python file or a notebook, and its arguments; "
+            "or -- and a command",
         )
         asked, unknown = self.parse_known_args(words)
         if unknown:
             self.error(self._unknown(unknown, words, asked.script))
         if bool(asked.script) == bool(command):
             self.error(
-                "one script, or -- and a command, as in: "
+                "give one script, or -- and a command, as in: "
                 f"vlmguard {self.name} -- swift sft --model …"
             )
         return asked, command
@@ -68,14 +70,26 @@ class Parser(argparse.ArgumentParser):
             return f"{said} (did you mean {meant[0]}?)"
         if not script or words.index(flags[0]) < words.index(script[0]):
             return said
+        rest = shlex.join(words[words.index(script[0]) :])
+        if _is_program(script[0]):
+            return f"{said}. A command comes after --: vlmguard {self.name} -- {rest}"
         starts = "python" if script[0].endswith(".py") else "bash"
-        whole = shlex.join([starts, *words[words.index(script[0]) :]])
-        return f"{said}. If they are the script's: vlmguard {self.name} -- {whole}"
+        return f"{said}. If they are the script's: vlmguard {self.name} -- {starts} {rest}"
+
+
+def _is_program(word: str) -> bool:
+    """Whether the word rather names a program, as in ``swift sft``, than a file."""
+    return not os.path.splitext(word)[1] and not os.path.exists(word)
 
 
 def unreadable(name: str, error: OSError) -> NoReturn:
     """A file that cannot be read: one line that names it."""
-    fail(name, str(error) if error.filename is None else f"{error.filename}: {error.strerror}")
+    if error.filename is None:
+        fail(name, str(error))
+    said, missing = f"{error.filename}: {error.strerror}", isinstance(error, FileNotFoundError)
+    if missing and _is_program(str(error.filename)):
+        said += f". A command comes after --: vlmguard {name} -- {error.filename} …"
+    fail(name, said)
 
 
 def add(app: typer.Typer, name: str, told: str, main: Callable[[Sequence[str]], int]) -> None:

@@ -19,17 +19,17 @@ from vlmguard.cli import passed
 if TYPE_CHECKING:
     import typer
 
-EPILOG = (
-    "Exit status: 0, right; 1, it will fail or train wrongly; 2, it cannot tell; 3, right as far "
-    "as shown: some flags were left out or replaced, and are named."
-)
+EPILOG = """\
+Exit status: 0, it trains right; 1, it will fail or train wrongly; 2, it cannot tell; 3, it trains
+right as far as this shows: some flags were left out or replaced, and the answer names them.
+"""
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Rehearse every training command of a script, or one command; the worst exit status."""
     asked, command = _parser().one_job(words)
     if asked.world is not None and asked.world < 1:
-        passed.fail("rehearse", "--world: a number of ranks, 1 or more")
+        passed.fail("rehearse", "--world must be a number of ranks, 1 or more")
     from vlmguard.check import script
 
     try:
@@ -70,9 +70,14 @@ def add(app: typer.Typer) -> None:
 def _parser() -> passed.Parser:
     parser = passed.Parser("rehearse", __doc__, EPILOG)
     parser.add_argument("--world", type=int, metavar="N",
-                        help="ranks to rehearse, instead of the command's own number")  # fmt: skip
-    parser.add_argument("--thorough", action="store_true", help="try more orders of rows")
+                        help="how many ranks to rehearse for (default: as many as the command "
+                             "starts)")  # fmt: skip
+    parser.add_argument("--thorough", action="store_true",
+                        help="try more orders of rows: takes longer")  # fmt: skip
     parser.add_argument("--yes", action="store_true",
-                        help="run your own code too: plug-ins, reward functions")  # fmt: skip
-    parser.add_argument("--format", default="text", choices=("text", "json", "github"))
+                        help="run your own code (plug-ins, reward functions) without "
+                             "asking")  # fmt: skip
+    parser.add_argument("--format", default="text", choices=("text", "json", "github"),
+                        help="text to read (default), json for programs, github for notes on a "
+                             "pull request")  # fmt: skip
     return parser

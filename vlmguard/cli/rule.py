@@ -27,7 +27,12 @@ def rule(
     all_: Annotated[bool, typer.Option("--all", help="print every page instead of a list")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON for another program")] = False,
 ) -> None:
-    """Explain a rule. Without a rule, list all rules."""
+    """Explain a rule. Without a rule, list all rules.
+
+    Examples: `vlmguard rule VG101`, `vlmguard rule VG1`
+
+    Exit status: 0, it was printed; 2, there is no such rule.
+    """
     from vlmguard import registry
 
     rules = dict(sorted(registry.get().rules.items()))

@@ -29,15 +29,17 @@ def add(app: typer.Typer) -> None:
 
 def run(
     command: Annotated[
-        list[str], typer.Argument(metavar="-- COMMAND …", help="your training command")
+        list[str], typer.Argument(metavar="COMMAND", help="your training command, behind --")
     ],
 ) -> None:
     """Run a command with vlmguard.
 
     Use it where vlmguard cannot install a .pth file: type `vlmguard run -- swift sft …` in place
     of `swift sft …`. You do not need it where `vlmguard doctor` says "armed: yes".
+
+    Exit status: the command's own; 127, there is no such program.
     """
-    # Beside this Python where its environment is not activated.
+    # The programs of an environment that is not activated lie beside its Python.
     program = shutil.which(command[0]) or shutil.which(command[0], path=Path(sys.executable).parent)
     if program is None:
         messages.fail(f"run: there is no program {command[0]!r} on PATH", 127)

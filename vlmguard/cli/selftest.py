@@ -26,15 +26,21 @@ def add(app: typer.Typer) -> None:
 
 def selftest(
     framework: Annotated[
-        str, typer.Option(help="the framework's import name (default: the first one installed)")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="a framework's import name, as in swift (default: the first one installed)",
+        ),
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="print JSON for another program")] = False,
 ) -> None:
     """Train a tiny model on this CPU, without vlmguard and with it.
 
-    Without vlmguard the training crashes, with vlmguard it trains. This needs no GPU, downloads
-    nothing and takes under a minute of processor time.
-    Exit status: 0, both went as expected; 1, one did not; 2, no framework is installed.
+    Without vlmguard the training must crash, with vlmguard it must train. This needs no GPU,
+    downloads nothing and takes under a minute of processor time.
+
+    Exit status: 0, both went as expected; 1, one did not, or it could not be tried; 2, the
+    framework is not installed.
     """
     chosen = _choose(framework)
     started, before = time.monotonic(), _processor()

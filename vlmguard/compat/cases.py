@@ -21,7 +21,7 @@ MODELS = ("two_tower", "qwen2_vl", "per_image", "tied", "two_forwards")
 BATCHES = ("images", "text", "differ", "differ_dummy", "image_then_text")
 ACCUMULATION = (1, 2)
 
-# Which tuning is left when the tower is frozen as well.
+# What a tuning becomes when the tower is frozen as well.
 FROZEN = {"full": "frozen_tower", "lora_tower": "lora"}
 
 
@@ -134,13 +134,13 @@ def _tuning(run: Run) -> tuple[str, ...]:
     adapters = run.tuning != "full" or any(tower.adapters for tower in run.towers)
     if not run.frozen and not adapters:
         return ("full",)
-    if run.trained_towers or run.text_skips:  # what a row can skip trains beside what is frozen
+    if run.trained_towers or run.text_skips:  # a row can skip a part that trains
         return ("lora_tower",)
     if adapters:
         return ("lora",)
     if run.towers and all(tower.trainable in (0, tower.total) for tower in run.towers):
         return ("frozen_tower",)
-    # Frozen parameters within blocks that train: recomputed as those beside adapters are.
+    # Blocks with frozen and trained parameters are recomputed like blocks with adapters.
     return ("frozen_tower", "lora")
 
 

@@ -22,7 +22,7 @@ _PACKAGES = ("torch", "deepspeed", "transformers", "peft")
 _REENTRANT = {"reentrant": True, "non_reentrant": False, "none": None}
 _NAMES = {"deepspeed": "DeepSpeed", "zero1": "ZeRO-1", "zero2": "ZeRO-2", "zero3": "ZeRO-3",
           "ddp": "DDP", "fsdp2": "FSDP2"}  # fmt: skip
-# What is nearest to a strategy, nearest first.
+# The strategies that are most like it, the most alike first.
 _OTHER = {"zero3": ("zero2", "zero1", "fsdp2"), "zero2": ("zero1", "zero3", "ddp"),
           "zero1": ("zero2", "ddp"), "ddp": ("zero1", "zero2"), "fsdp2": ("zero3", "zero2"),
           "fsdp": ("fsdp2", "zero3")}  # fmt: skip
@@ -105,7 +105,7 @@ def answer(query: Query) -> Choice:
     """`choose` for a query that needs no run."""
     try:
         return replace(_answer(query), notes=tuple(verdicts.notes(query.wrap, query.releases)))
-    except Exception as error:  # a table whose inside is damaged
+    except Exception as error:  # a table is damaged
         fault("reading the compatibility tables", error)
         return Choice(verdict="untested", untested=(_UNREADABLE,))
 

@@ -32,7 +32,7 @@ def in_force(releases: Mapping[str, str]) -> Iterator[InForce]:
     """Every default known of the installed releases; nothing if the table cannot be read."""
     try:
         yield from list(_in_force(releases))
-    except Exception as error:  # a table whose inside is damaged
+    except Exception as error:  # a table is damaged
         fault("compatibility table defaults", error)
 
 

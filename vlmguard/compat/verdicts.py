@@ -295,7 +295,7 @@ def _about(case: Case) -> Iterator[Mapping[str, Any]]:
 def _on(row: Mapping[str, Any], releases: Mapping[str, str]) -> bool:
     if not all(holds(releases, name, row[name]) for name in ("torch", "deepspeed") if name in row):
         return False
-    # Seldom asked with: a row about it is taken to match where its release is not known.
+    # Few queries give its release. Where it is missing, a row that names one matches.
     asked = "transformers" in row and "transformers" in releases
     return not asked or holds(releases, "transformers", row["transformers"])
 

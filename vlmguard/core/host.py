@@ -41,7 +41,7 @@ class Manager(pluggy.PluginManager):
                 if implementation.plugin is not plugin:
                     continue
                 if implementation.wrapper or implementation.hookwrapper:
-                    # A generator around others' answers cannot be contained on its own.
+                    # A fault of a hook wrapper would also lose the answers of the hooks inside it.
                     self.unregister(plugin)
                     raise TypeError(f"{registered}: hook wrappers are not accepted")
                 safe = contained(implementation.function, _label(plugin), self.fault)
@@ -185,7 +185,7 @@ class Host:
     ) -> list[Finding]:
         rows = batch is not None and bool(batch.samples)
         if not self.asks(run.framework, batch is not None, rows, gradients is not None):
-            return []  # each batch of each step comes here
+            return []  # this runs for each batch of each step
         return _flat(self.manager.hook.pre_step(run=run, batch=batch, gradients=gradients))
 
     def asks(

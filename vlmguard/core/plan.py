@@ -125,7 +125,7 @@ def make(
             fixes.append(finding)
         elif policy != "off":
             said = stops if must_stop(finding, policy, settings) is True else warns
-            if finding not in said:  # several rules may be answered by "nothing works"
+            if finding not in said:  # "nothing works" may be the answer to several rules
                 said.append(finding)
     clash = _clash(remedies)
     if clash:

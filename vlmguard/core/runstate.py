@@ -119,7 +119,7 @@ def of(owner: Any) -> RunState | None:
     held, states = _by_owner.get(id(owner), (None, []))
     if held is None or held() is not owner:
         return None
-    for each in reversed(states):  # wrappers ask in each step
+    for each in reversed(states):  # wrappers call this in each step
         state = each()
         if state is not None:
             return state
@@ -181,7 +181,7 @@ def _collected(gone: weakref.ref[RunState]) -> None:
 
 def _forget(gone: weakref.ref[RunState]) -> None:
     found = gone()
-    for key, (held, states) in _by_owner.copy().items():  # at once: garbage may be collected
+    for key, (held, states) in _by_owner.copy().items():  # collecting garbage may change it
         left = [each for each in states if each() not in (None, found)]
         if len(left) < len(states):
             _by_owner.pop(key, None)

@@ -117,7 +117,7 @@ def _table(path: Path) -> Mapping[str, Any] | None:
         data = read_toml(path)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         if path.name == "pyproject.toml":
-            return None  # somebody else's file, not ours to judge
+            return None  # it is another program's file: that one will report it
         raise SettingsError(f"{path}: cannot be read: {error}") from error
     if path.name != "pyproject.toml":
         return data
@@ -247,7 +247,7 @@ def renew() -> Settings:
     known = get()
     settings = resolve(*known.command)
     if any(source not in settings.sources for source in known.sources):
-        settings = known  # told by a program, not read: nothing to read again
+        settings = known  # a program gave them: there is no file to read again
     publish(settings)
     return settings
 
@@ -276,6 +276,6 @@ def _load(published: str, inputs: str, folder: str) -> Settings:
             shown["log"],
             command,
         )
-    except (ValueError, TypeError, KeyError):  # another release's, or a hand's
+    except (ValueError, TypeError, KeyError):  # another release wrote it, or a person did
         return resolve()
     return known if then == json.loads(inputs) else resolve(*command)

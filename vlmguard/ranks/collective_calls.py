@@ -131,7 +131,7 @@ def _flat(value: Any) -> Iterable[Any]:
 
 def _shown(tensor: Any) -> str:
     kind = str(tensor.dtype).removeprefix("torch.")
-    # Pickled objects travel as uint8, and their length differs between ranks by right.
+    # Pickled objects travel as uint8, and their lengths may differ between ranks.
     shape = "*" if kind == "uint8" else ",".join(map(str, tensor.shape))
     return f"{kind}[{shape}]"
 

@@ -60,7 +60,7 @@ class Coordinator:
     def _answer(self) -> None:
         for rank, posted in list(self._waiting.items()):
             if self._waiting.get(rank) is not posted:
-                continue  # answered with an earlier one of its group
+                continue  # it was answered together with an earlier rank of its group
             if posted.call.op in ("recv", "recv_anysource"):
                 self._deliver(rank, posted)
                 continue

@@ -82,7 +82,7 @@ class _Watched:
     pids: list[int] = field(default_factory=list)
     codes: dict[int, int] = field(default_factory=dict)  # rank → exit code
     referee: Coordinator | None = None
-    late: bool = False  # the time was over, and they moved
+    late: bool = False  # the time was over, and the ranks were still at work
 
     def start(self, work: Callable[[int], Any], group: str) -> None:
         sys.stdout.flush()
@@ -94,7 +94,7 @@ class _Watched:
             pid = os.fork()
             if not pid:
                 for number, (ours, theirs) in enumerate(pairs):
-                    ours.close()  # else a rank would keep the others' lines open
+                    ours.close()  # else this rank would keep the connections of others open
                     if number != rank:
                         theirs.close()
                 line = (pairs[rank][1], TensorStore(rank, stores)) if pairs else None
@@ -121,7 +121,7 @@ class _Watched:
                 time.sleep(_POLL)
             self._reap()
             if any(self.codes.values()):
-                # One failed: what the others do now is its consequence.
+                # One rank failed. If the others are stuck now, that is why.
                 stuck = None
                 failed_at = failed_at or time.monotonic()
                 if time.monotonic() - failed_at > GRACE or self.referee:
@@ -236,7 +236,7 @@ def _rank(
         _leave(environment)
         code = 0
     except BaseException as error:
-        if isinstance(error, SystemExit):  # a silent death by `sys.exit`: its own code, no word
+        if isinstance(error, SystemExit):  # `sys.exit` prints nothing: leave with its code
             os._exit(error.code if isinstance(error.code, int) else int(error.code is not None))
         told = {"state": "raised", "error": type(error).__name__, "message": text(error),
                 "frames": frames(error)}  # fmt: skip
@@ -290,7 +290,7 @@ def _variables(rank: int, size: int) -> dict[str, str]:
         "LOCAL_SIZE": str(size),  # else DeepSpeed counts NUMA nodes, and 0.14 needs numactl for it
         "TORCH_DIST_INIT_BARRIER": "0",
         "GLOO_SOCKET_IFNAME": "lo",
-        # Read by frameworks; nothing listens there: the group exists before they look.
+        # Frameworks read it. Nothing listens there: the group is made before they start.
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": os.environ.get("MASTER_PORT", "29500"),
     }

@@ -42,6 +42,6 @@ def enter(rank: int, size: int, scratch: Path) -> None:
     """Join the ranks over a file in ``scratch`` and the loopback device."""
     store = dist.FileStore(str(scratch / "store"), size)
     join(GlooGroup.kind, GlooGroup, rank, size, store)
-    # A rank that is through sooner would close connections that another still makes.
+    # Without this a quick rank would close connections that another one still makes.
     store.set(f"joined{rank}", "")
     store.wait([f"joined{each}" for each in range(size)])

@@ -30,7 +30,7 @@ class IdleDetector:
             self._asked = now
             before = self._ready, self._ticks
             self._look(pids)
-            # Ready twice in a row: it wants to run and does not get to.
+            # Ready twice in a row: it could run, but the machine is too busy.
             if self._ticks != before[1] or self._ready & before[0]:
                 self._since = now
         return now - self._since

@@ -106,7 +106,7 @@ def conclude(
     if stuck or lost:
         if differing is not None:
             return Result("mismatch", outcomes, calls, sites(calls, differing), seconds)
-        # A rank that ended well while others wait for it: gloo notices the closed connection.
+        # A rank ended well while others waited for it: gloo notices the closed connection.
         if stuck or any(outcome.state == "returned" for outcome in outcomes):
             return Result(stuck or "hang", outcomes, calls, _last(outcomes, calls), seconds)
         return Result("crash", outcomes, calls, (), seconds)

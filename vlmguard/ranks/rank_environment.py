@@ -29,7 +29,7 @@ class RankEnvironment:
             "LOCAL_WORLD_SIZE": str(self.local),
             "LOCAL_SIZE": str(self.local),
             "GROUP_RANK": str(self.rank // self.local),
-            "MASTER_ADDR": "127.0.0.1",  # nothing listens there: the group exists before they look
+            "MASTER_ADDR": "127.0.0.1",  # nothing listens there: the group is made before
             "MASTER_PORT": "29500",
             "TORCH_DIST_INIT_BARRIER": "0",
             "VLMGUARD_ALONE": "1",

@@ -38,7 +38,7 @@ class RefereeGroup(NotedGroup):
         """Every member's tensors for this call, in the order of ranks."""
         before = self.store.held(self.number)
         letter = call.op in ("send", "recv", "recv_anysource")
-        store = None if letter else self.store  # a letter lies until it is fetched
+        store = None if letter else self.store  # a message lies there until it is received
         packed = [_pack(tensor, store, self.number) for tensor in given]
         self.line.send(("call", self.members, call, packed, peer))
         answer = self.line.recv()

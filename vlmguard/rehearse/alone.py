@@ -74,7 +74,7 @@ def own(hooks: Any, request: Request, made: Any, cells: Sequence[Any]) -> Own | 
         return Own(request, why=LABELS)
     steps = STEPS if request.accumulation <= FEW else 1
     room = max(1, MOST_ROWS // (request.world * request.batch))
-    numbers = range(min(steps * request.accumulation, room))  # fewer: the Trainer begins again
+    numbers = range(min(steps * request.accumulation, room))  # with fewer, it reads them again
     same = [[cells[number % len(cells)][0]] * request.world for number in numbers]
     order = training_rows.alone(same) if request.blocks else training_rows.dealt(same)
     file = training_rows.write(Path(request.scratch) / "rows-own.jsonl", order)

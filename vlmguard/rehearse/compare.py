@@ -130,7 +130,7 @@ def difference(
     updates = {name: _wide(wanted[name]) - _wide(known[name]) for name in known}
     sizes = {name: float(np.linalg.norm(update)) for name, update in updates.items()}
     top = max(sizes.values(), default=0.0)
-    if not np.isfinite(list(sizes.values())).all():  # of NaN and a number max() may say either
+    if not np.isfinite(list(sizes.values())).all():  # max() of a NaN and a number may be either
         return Difference(fault="the reference's updates are not finite")
     moved = frozenset(name for name, size in sizes.items() if size > 1e-6 * top)
     errors = {}

@@ -139,7 +139,7 @@ def _restored(words: Sequence[str], request: Request, length: Length) -> list[st
     argv.set("max_steps", -1 if length.epochs else length.last)
     if length.epochs:
         argv.set("num_train_epochs", length.epochs)
-    if _ranks_of(request) is not None:  # what is resumed here has to be saved first
+    if _ranks_of(request) is not None:  # the rehearsal saves what it resumes from
         argv.set("save_strategy", "steps")
         argv.drop("save_only_model")
     if request.generates_at_evaluation:

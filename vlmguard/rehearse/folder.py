@@ -32,7 +32,7 @@ def place() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
     (folder / "owner").write_text(_born(os.getpid()))
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    with contextlib.suppress(ValueError):  # not in the main thread
+    with contextlib.suppress(ValueError):  # this is not the main thread
         for number in before:
             signal.signal(number, _interrupted)
     warden = _warden(folder)

@@ -193,7 +193,7 @@ class Rehearsal:
         text = f"{cause.error}: {cause.message}"
         if cause.exit_code == -9:
             return "a rank was killed: the memory of this machine was probably too small"
-        stale = text.startswith("ImportError: cannot import name")  # of a package that is here
+        stale = text.startswith("ImportError: cannot import name")  # the package is installed
         lacking = ("ModuleNotFoundError", "ImportError", "PackageNotFoundError")
         if cause.error in lacking and not stale:
             return "a package is not installed here"

@@ -85,7 +85,7 @@ def _rehearse(
     accumulation = min(request.accumulation, ACCUMULATION)
     cells = training_rows.arranged(sample, windows, request.ranks, request.batch, accumulation,
                           request.blocks, request.world)  # fmt: skip
-    if request.generates:  # groups of completions: more rows than steps
+    if request.generates:  # a group of completions needs more rows than steps
         cells = cells * 8
     together = training_rows.write(place / "rows.jsonl", training_rows.dealt(cells))
     single = training_rows.write(place / "rows-single.jsonl", training_rows.alone(cells))
@@ -95,7 +95,7 @@ def _rehearse(
         evaluated = str(stand_in_rows.evaluated(request, sample, place))
         request = replace(request, evaluated=(evaluated,))
     commands = hooks.commands(request, made, together, single, windows[-1].last)
-    # after it: what is replaced in the tiny model's own files is told where it happens first
+    # after `commands`: what both replace in the tiny model's files is reported where it comes first
     own = alone.own(hooks, training, made, cells[: windows[0].steps * accumulation])
     written = len(training_rows.dealt(cells)) if hasattr(hooks, "DROPS") else 0
 
@@ -106,7 +106,7 @@ def _rehearse(
                        backwards=backwards)  # fmt: skip
     off = passes.guard(on=False)
     on = passes.guard(on=True) if "on" in request.passes and not passes.dropped else None
-    off = verdict.balanced(off, passes.unbalanced)  # it reads what both have
+    off = verdict.balanced(off, passes.unbalanced)  # it needs the results of both
     if passes.dropped and again is None:
         used = {id(row): row for cell in cells for batch in cell for row in batch}
         found = row_filter.kept(hooks, request, made, list(used.values()), sample)
@@ -276,7 +276,7 @@ def _tiny(hooks: Any, request: Request, place: Path) -> dict[str, Any] | str:
         told = f"{cause.error}: {' '.join((cause.message or '').split())[:300]}" if cause else ""
         return f"{request.name}: its class could not be built small: {told}"
     made: dict[str, Any] = result.outcomes[0].value
-    if str(made.get("module", "")).startswith("transformers."):  # else each rank imports it anew
+    if str(made.get("module", "")).startswith("transformers."):  # else each rank imports it again
         with contextlib.suppress(Exception):
             importlib.import_module(made["module"])
     return {**made, "folder": str(out), "seconds": round(time.monotonic() - begun, 1)}

@@ -77,7 +77,7 @@ def here(rows: Sequence[Row], folder: Path, there: Callable[[str], bool]) -> int
         for column in _COLUMNS:
             if row.get(column):
                 row[column] = mended(row[column])
-        for column in _MOVING:  # LLaMA-Factory takes a list of pictures for a video
+        for column in _MOVING:  # LLaMA-Factory reads a list of images as a video
             if isinstance(row.get(column), list):
                 row[column] = [[mended(one) if _pictured(one) else one for one in each]
                                if isinstance(each, list) else each

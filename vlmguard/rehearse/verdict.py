@@ -224,7 +224,7 @@ def wrong(seen: Seen) -> Judgement | None:
         why = f"the ranks' weights drift apart, by {share(parted)}" if parted > one.bound else ""
         if one.wrong or why:
             worst = tuple((name, min(error, MOST)) for name, error in one.errors.items())[:5]
-            worst = worst if one.wrong else ((name, parted),)  # this rank alone is right
+            worst = worst if one.wrong else ((name, parted),)  # only other ranks are wrong
             return Judgement(WRONG, window.order, window.last, why, tensors=worst, off=worst[0][1],
                              count=max(1, len(one.wrong)), judged=len(one.errors))  # fmt: skip
     return None

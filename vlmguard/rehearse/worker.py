@@ -44,7 +44,7 @@ def main(adapter: str) -> int:
         print(f"its imports fail: {type(first).__name__}: {first}", file=sys.stderr)
         return 1
     gc.collect()
-    gc.freeze()  # else each rank's first collection writes to, and so copies, all that it shares
+    gc.freeze()  # else each rank's first collection would copy all pages that it shares
     tell("judged", {"pass": "imports", "kind": "", "seconds": round(time.monotonic() - begun, 1)})
     for line in sys.stdin:
         try:

@@ -21,8 +21,8 @@ _STEPS = ("train", "eval", "generate")
 
 
 class Page:
-    # ``vg610_odd_rows.py`` is VG610 ``odd-rows``, unless a name is given. By itself a rule without
-    # a hook; ``more`` are its other constants and its hooks.
+    # ``vg610_odd_rows.py`` is VG610 ``odd-rows``, unless a name is given. ``more`` holds the rule's
+    # other constants and its hooks.
 
     def __init__(self, module: str, default: str = "warn", name: str = "", **more: Any) -> None:
         code, _, words = module.rpartition(".")[2].partition("_")

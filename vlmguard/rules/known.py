@@ -23,8 +23,8 @@ _last: tuple[weakref.ref[Failure], str] | None = None
 
 
 class Explained:
-    # A rule made of one entry of the catalogue. Of all entries that match an exception the best
-    # speaks, and no other.
+    # A rule made of one entry of the catalogue. If several entries match an exception, only the
+    # best one answers.
 
     DEFAULT = "warn"
 
@@ -73,7 +73,7 @@ def _read(failure: Failure) -> str:
 
 def _rules() -> Iterator[Explained]:
     """``VG501-ready-once.toml`` is VG501 ``explain-ready-once``."""
-    spec = importlib.util.find_spec(_PLUGIN)  # which does not import it
+    spec = importlib.util.find_spec(_PLUGIN)  # this does not import it
     for folder in spec.submodule_search_locations or () if spec is not None else ():
         for path in sorted((Path(folder) / "catalogue").glob("VG*.toml")):
             code, _, words = path.stem.partition("-")

@@ -72,7 +72,7 @@ def _finding(run: Run, kind: str, gradients: Gradients) -> Finding | None:
     if len(names) < number:
         return _some(kind, [n for n in names if n not in gradients.by_design], number)
     if not Tower(kind).sees and gradients.by_design and set(names) <= set(gradients.by_design):
-        return None  # a pooler behind an embedder
+        return None  # for example the pooler of an embedder
     wiring = gradients.wiring.get(kind, "unknown")
     towers = Tower(kind).sees or bool(run.image_towers)
     ends = run.needs_all_gradients and (gradients.tried or gradients.steps == 1)

@@ -25,7 +25,7 @@ def find(name: str, path: Sequence[str] | None = None) -> ModuleSpec | None:
             continue
         try:
             spec: ModuleSpec | None = ask(name, path, None)
-        except Exception:  # blocked, or a finder that cannot be asked so
+        except Exception:  # the import is blocked, or the finder takes other arguments
             return None
         if spec is not None:
             return spec

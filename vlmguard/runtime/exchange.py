@@ -34,7 +34,7 @@ ALONE = "VLMGUARD_ALONE"
 """Set to 1, this process is one rank of many that are not there (`vlmguard.ranks.alone`): they are
 taken to tell what it tells, and nobody is waited for."""
 _OTHER_FILES = 64  # what the agent has open beside its ranks' clients: pipes, logs, sockets
-_PART = 1 << 32  # a roll call's counter: how many have come, above the sum of their ranks
+_PART = 1 << 32  # a roll call counts the ranks above this, and sums up their numbers below it
 
 _clients: dict[tuple[int, str, int], Any] = {}  # process, host, port → TCPStore, None if unreached
 
@@ -99,7 +99,7 @@ def roll_call(name: str, number: int, world: int, wait: float) -> list[int | Non
 def let_go() -> None:
     """Close what was opened for us."""
     for place in [place for place, client in list(_clients.items()) if client is not None]:
-        _clients.pop(place, None)  # another thread's run may do the same
+        _clients.pop(place, None)  # another thread may do the same
 
 
 def leave(mark: str, number: int) -> bool:
@@ -167,7 +167,7 @@ def _agents() -> Any:
         return theirs
     mine = (os.getpid(), *place)
     if mine not in _clients:
-        _clients[mine] = None  # unless it answers
+        _clients[mine] = None  # until it answers
         if _crowded():
             return None
         with contextlib.suppress(Exception):
@@ -204,8 +204,8 @@ def _client_of(store: Any, host: str, port: int) -> Any:
 
 
 def _connect(host: str, port: int) -> Any:
-    # A program may have chosen a port of its own, which nobody serves yet: TCPStore would wait for
-    # it, and print a stack trace.
+    # A program may have chosen a port on which nothing listens yet. TCPStore would wait for it, and
+    # print a stack trace.
     socket.create_connection((host, port), timeout=CONNECT).close()
     return sys.modules["torch.distributed"].TCPStore(
         host,

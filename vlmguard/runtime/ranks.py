@@ -37,7 +37,7 @@ def worker() -> int | None:
 def group() -> Any:
     """``torch.distributed`` if it is initialised, else None."""
     dist = sys.modules.get("torch.distributed")
-    ready = getattr(dist, "is_initialized", None)  # None as well while it is being imported
+    ready = getattr(dist, "is_initialized", None)  # None also while torch.distributed is imported
     return dist if ready is not None and ready() else None
 
 

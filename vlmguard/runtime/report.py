@@ -136,7 +136,7 @@ def text(
         return _done(head, finding, change)
     told = f"{head}{change}: {finding.why}" if change else f"{head}{finding.why}"
     spell = state.spell if state else None
-    if change and len(stderr.PREFIX + told) > WIDTH:  # taken back: the rest was said before
+    if change and len(stderr.PREFIX + told) > WIDTH:  # taken back: the first line said why
         told = f"{head}{change}"
     return _advised(told, finding, spell)
 

@@ -23,7 +23,7 @@ Wrapper = Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], Any]
 Where = Literal["attached", "lost", "waiting", "missing", "absent"]
 
 
-class Seam(NamedTuple):  # no dataclass: `import swift` alone imports neither that nor inspect
+class Seam(NamedTuple):  # not a dataclass: that would import dataclasses and inspect
     """One place in a framework. Two that are equal are one seam: it is attached once.
 
     Attributes:
@@ -70,7 +70,7 @@ class _Attached:
 _wanted: list[Seam] = []
 _attached: list[_Attached] = []
 _places: list[Place] = []
-_looked: set[str] = set()  # targets whose module came in, whether or not it held them
+_looked: set[str] = set()  # targets whose module was imported, with or without them
 
 
 armed: list[str] = []
@@ -165,7 +165,7 @@ def _wrap(seam: Seam, target: str, module: Any) -> None:
     if earlier is not None:
         if earlier.target != target or (earlier.place.owner is owner and earlier.place.held()):
             return
-        _attached.remove(earlier)  # the module was executed anew
+        _attached.remove(earlier)  # the module was executed again
         earlier.remove()
     if owner is None or vars(owner).get(name) is None:
         return

@@ -27,7 +27,7 @@ from vlmguard.core.errors import Stop
 from vlmguard.runtime import ranks
 from vlmguard.runtime.work import Work
 
-GRACE = 5.0  # seconds; with torchrun's own 1–3 s, all ranks are gone within 10 s of the finding
+GRACE = 5.0  # seconds; torchrun adds 1–3 s, so all ranks end within 10 s of the finding
 COMPUTES, WRITES = 120.0, 1800.0
 """Seconds on its way out after which a process is ended that has computed all the time (so does one
 that waits for its GPU), or has still written files."""
@@ -57,7 +57,7 @@ def _record(error: BaseException) -> None:
     if isinstance(error, Stop):  # with its whole text, and not as a second exception
         told = type(error)(error.in_full).with_traceback(error.__traceback__)
         told.__suppress_context__ = True
-    try:  # torch writes down the exception that is being handled
+    try:  # torch records the exception that is being handled
         raise told
     except BaseException:
         get_error_handler().record_exception(told)
@@ -73,7 +73,7 @@ def _attend(error: weakref.ref[BaseException], grace: float) -> None:
         state: State = "gone" if found is None else where(found)
         del found
         missed = missed + 1 if state == "gone" else 0
-        if missed > 1:  # twice: between two frames an exception is nowhere for an instant
+        if missed > 1:  # twice: for an instant, between two frames, no frame holds it
             return
         if state == "caught":
             patience = _Patience(grace)
@@ -143,7 +143,7 @@ def _is_caught(error: BaseException, active: BaseException, frame: FrameType | N
         stack.append(frame)
         frame = frame.f_back
     for each in reversed(_chain(active)):
-        # The outermost frame that it has come to: it handles the exception, if it still runs.
+        # The outermost frame that the exception reached: if it still runs, it handles it.
         trace = each.__traceback__
         if trace is None or error not in _chain(each):
             continue
@@ -187,6 +187,6 @@ def _ended_main(error: BaseException, frames: dict[int, FrameType]) -> bool:
 
 def _leave() -> None:
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):  # closed, or gone: the other ranks wait all the same
+        with contextlib.suppress(Exception):  # end even so: the other ranks wait
             stream.flush()
     os._exit(1)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from vlmguard.runtime.seams import Seam
 
 _OFF = {"off", "0", "false", "no"}
-_LOOKED_AT = 200  # functions, when it is asked whether a call still comes to a stub
+_LOOKED_AT = 200  # functions to search at most for one that still calls a stub
 
 
 def is_off() -> bool:
@@ -225,7 +225,7 @@ def holds(value: Any, stub: Any) -> bool:
     function names. That it has it does not say that it calls it; that it has not, that it cannot.
     """
     found = [_function(value)]
-    for each in found:  # grows as it is walked: the nearest first
+    for each in found:  # the list grows during the loop: the nearest come first
         if each is stub:
             return True
         if len(found) < _LOOKED_AT:

@@ -39,7 +39,7 @@ class Work:
 def _written() -> frozenset[File]:
     """Files that are open for writing, each with place, size and time; not what is printed."""
     found = set()
-    with contextlib.suppress(OSError):  # no /proc: then only the processor's time tells
+    with contextlib.suppress(OSError):  # without /proc only the processor's time tells
         for number in os.listdir("/proc/self/fd"):
             with contextlib.suppress(OSError, ValueError, LookupError):
                 found |= _file(int(number))

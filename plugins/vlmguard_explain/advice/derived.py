@@ -59,7 +59,7 @@ def _wheels(v: Values) -> str:
     """Where the newest torch for the driver lies."""
     offers, cudas = numbers(v.raw("driver")), table("releases").get("cudas", ())
     fit = next((f"cu{a}{b}" for a, b in cudas if (a, b) <= offers), "")
-    fit = fit or ("cu118" if offers[:1] == (11,) else "")  # 11's run each other's programs
+    fit = fit or ("cu118" if offers[:1] == (11,) else "")  # all releases of CUDA 11 are compatible
     return f"{_WHEELS}{fit}" if fit else ""
 
 
@@ -120,7 +120,7 @@ def _repo(v: Values) -> str:
 
 # Files and machines.
 
-_SOURCES = (".py", ".cpp", ".cu", ".so", ".cc", ".h")  # a frame's own is not the file that is meant
+_SOURCES = (".py", ".cpp", ".cu", ".so", ".cc", ".h")  # a source file in a frame is not the file
 
 
 def _path(v: Values) -> str:
@@ -141,7 +141,7 @@ def _other_port(v: Values) -> str:
     return str(port + 1) if 1023 < port < 65535 else "29501" if v.raw("port") else ""
 
 
-# Numbers of the message.
+# Numbers in the message.
 
 
 def _ints(v: Values, name: str) -> list[int]:
@@ -228,7 +228,7 @@ VALUES: dict[str, Made] = {
     "unlisted": lambda v: "" if v.raw("part") or v.raw("package") else v.raw("module"),
     "wanted": lambda v: next((w for w in v.each("pinned") if packages.listed(w)), ""),
 }
-# Numbers, and words of our own: these need no quotes.
+# Numbers, and words of vlmguard: these need no quotes.
 PLAIN: dict[str, Made] = {
     "accumulation": lambda v: _smaller(v)[1],
     "advised": lambda v: v.read("advised"),
@@ -257,4 +257,4 @@ PLAIN: dict[str, Made] = {
     **{name: _size(name, 1e-3) for name in ("fragmented", "onerow", "scattered")},
     "othermemory": _size("othermemory", 1.0),
 }
-OPTIONAL = ("inphase", "inscript")  # words that may be none
+OPTIONAL = ("inphase", "inscript")  # these may be empty

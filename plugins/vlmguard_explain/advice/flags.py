@@ -15,12 +15,12 @@ from vlmguard_explain.lazy import lazy
 from vlmguard_explain.match.catalogue import Step, table
 from vlmguard_explain.run.logfacts import Facts
 
-# Frameworks whose command line is transformers' TrainingArguments and their own.
+# Frameworks whose flags are transformers' TrainingArguments and some of their own.
 _FAMILY = dict.fromkeys(("TRL", "transformers", "FlagEmbedding", "ms-swift"), "hf")
 _FAMILY |= dict.fromkeys(("LLaMA-Factory", "axolotl"), "yaml")
-# Programs whose flags are not a framework's own: what their command line had is what they take.
+# Programs with flags of no framework: they take the flags that their command line had.
 _FREE = ("", "transformers", "accelerate", "TRL", "ColossalAI")
-# A LLaMA-Factory's command line that has flags: YAML's pairs are typed as such.
+# If a LLaMA-Factory command line has one of these as a flag, advice has flags, not YAML.
 _FLAGGED = frozenset(("stage", "finetuning_type", "dataset", "model_name_or_path"))
 _PAIR = lazy(r"(?:^(`?)|, )([a-z_][a-z_0-9]{3,47}): ([\w./-]{1,60})")
 

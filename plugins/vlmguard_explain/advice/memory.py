@@ -10,7 +10,7 @@ _UNIT = {"KiB": 2**-20, "MiB": 2**-10, "GiB": 1.0, "bytes": 2**-30, "B": 2**-30,
 _SIZE = r"([\d.]{1,12}) (KiB|MiB|GiB|TiB|bytes|B)\b"
 
 
-_KNOWN = frozenset(("ours", "idle", "reserved"))  # how much of it is this process's
+_KNOWN = frozenset(("ours", "idle", "reserved"))  # what this process holds
 
 
 def read(message: str) -> dict[str, float]:
@@ -39,8 +39,8 @@ def _others(found: dict[str, float], listed: list[float], held: float) -> float:
     """What other processes hold: those that are listed, else the rest of the card, if that is most
     of it: CUDA's own context and NCCL hold little."""
     if "ours" not in found:
-        # In a container NVML knows this process by another number: torch then lists it among the
-        # others. It is the one that holds what torch says that it holds, or the next larger one.
+        # In a container NVML knows this process by another number, and torch lists it among the
+        # others. It is the one that holds as much as torch says, or the next larger one.
         mine = min((each for each in listed if each >= held - 0.01), default=None)
         listed = [each for each in listed if each != mine]
     if listed or not {"total", "free"} <= found.keys() or not found.keys() & _KNOWN:

@@ -14,7 +14,7 @@ from vlmguard_explain.lazy import lazy
 from vlmguard_explain.match.catalogue import table
 
 SHOWN = 4  # packages
-INSIDE = lazy(r"-packages/([A-Za-z_]\w{1,40})/")  # an installed package's file, its module
+INSIDE = lazy(r"-packages/([A-Za-z_]\w{1,40})/")  # the module of an installed package's file
 
 
 @functools.cache

@@ -27,7 +27,7 @@ class Values(Mapping[str, str]):
 
     def __init__(self, facts: Facts) -> None:
         self.facts: Facts = facts
-        self.message = clean.shown(facts.message)  # what is blacked out here can be no value
+        self.message = clean.shown(facts.message)  # hidden secrets are not values
         self._found: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> str:
@@ -103,7 +103,7 @@ def names() -> set[str]:
     return {*_patterns(), *read["log"], *read["look"], *derived.VALUES, *derived.PLAIN}
 
 
-_last: list[tuple[Facts, Values]] = []  # each step of an answer asks again
+_last: list[tuple[Facts, Values]] = []  # each step of an answer asks for it
 
 
 def of(facts: Facts) -> Values:

@@ -52,11 +52,11 @@ def _named(answer: Answer, digests: Sequence[Digest]) -> Iterator[Named]:
         return
     if match := _P.says.match(message) or _P.unused.search(message):
         yield int(match[1]), "its message names it"
-    lists = ("ranked",) if nodes(digests) else ("ranked", "local")  # a rank on its node is none
+    lists = ("ranked",) if nodes(digests) else ("ranked", "local")  # a local rank is not a rank
     process = _of_process(answer.pick, digests, lists)
     yield process, "the launcher says which rank this process is"
     yield _of_node(answer.pick, digests), "its node's launcher tells the ranks of the node"
-    if len(digests) >= (answer.facts.world or len(digests) + 1):  # each rank wrote a file
+    if len(digests) >= (answer.facts.world or len(digests) + 1):  # one file per rank
         said = digests[answer.pick.line.source].text
         yield _only(_P.own, [said]), "its log says which rank it is"
     card = _P.gpu.search(message)
@@ -64,7 +64,7 @@ def _named(answer: Answer, digests: Sequence[Digest]) -> Iterator[Named]:
         yield int(card[1]), "it has the card that its message names"
     if answer.table is not None:
         yield _one(set(answer.table.gone)), "the others wait for it"
-    joins = "in init_process_group" in answer.facts.trace  # a rank, no launcher's agent
+    joins = "in init_process_group" in answer.facts.trace  # a rank did it, not an agent
     if code == "VG542" and "server socket" in message and joins:
         yield 0, "rank 0 serves the store on which the ranks meet"
 

@@ -21,8 +21,8 @@ _T = words("cause.candidates")
 
 _ORDER = {"cause": 0, "hang": 1, "peer": 2, "end": 3}
 _SCHEDULER = ("VG530", "VG531")
-_ENDED = "VG569"  # from outside
-STEPS_THAT_PROVE = 2  # another rank's bar may grow by one after this one's end, not by two
+_ENDED = "VG569"  # something outside ended the run
+STEPS_THAT_PROVE = 2  # after this rank's end another rank's bar may grow by one step, not by two
 WORK = 10  # bars
 
 
@@ -70,7 +70,7 @@ def collected(digests: Sequence[Digest]) -> list[Candidate]:
     """All candidates of all logs."""
     found = [c for digest in digests for c in (*_raised(digest), *_lines(digest))]
     if any(d.progress.done for d in digests) and not any(d.exits or d.stopped for d in digests):
-        # A log marks the run's end, and no launcher saw a failure: one without steps has none.
+        # A log marks the end, and no launcher saw a failure. So a log without steps has no failure.
         runs = [d.number for d in digests if d.progress.steps or d.progress.done]
         found = [c for c in found if c.line.source in runs]
     return found
@@ -86,11 +86,11 @@ def _raised(digest: Digest) -> list[Candidate]:
         Candidate(classify(e), e.line, e, e.rank)
         for e in events
         if id(e) not in inner
-        and not e.ignored  # of a side thread
+        and not e.ignored  # a side thread raised it
         and (not launchers(e) or _P.build.search(e.message))
         and not _wraps(e, events)
     ]
-    # A traceback without an end beside a launcher's words is the launcher's.
+    # If a launcher reported exits, a traceback without an end is the launcher's.
     return [c for c in found if c.known or c.whole or not digest.exits]
 
 
@@ -115,7 +115,7 @@ def _logged_before(event: Event, events: Sequence[Event]) -> Event | None:
 
 def _lines(digest: Digest) -> Iterator[Candidate]:
     told = digest.progress
-    # Ranks wrote into one another's exceptions: the first line that has the words of one.
+    # Ranks mixed their lines: take the first line that has an exception's words.
     loose = [(line, known) for line, known in digest.fragments if not survived(line.at, digest)][:1]
     for line, known in (*loose, *digest.matched):
         over = known.code == _ENDED and told.over(line.at)
@@ -149,11 +149,11 @@ def _outlived(at: int, digest: Digest) -> bool:
 def survived(at: int, digest: Digest) -> bool:
     """Whether the run went on after it: more steps, or an end that is marked."""
     place = bisect_left(digest.ends, at)
-    ends = digest.ends[place : place + 1]  # the first of them behind it
+    ends = digest.ends[place : place + 1]  # the first end after it
     told, after = digest.progress, digest.ends[-1] if ends else at
     if told.finished(after) or told.after(after) >= STEPS_THAT_PROVE:
         return True
-    # Many steps between it and the end: it did not end the run.
+    # If many steps came between it and the end, it did not end the run.
     return bool(ends) and told.after(at) - told.after(ends[0]) >= STEPS_THAT_PROVE
 
 
@@ -173,7 +173,7 @@ def with_exit_message(found: list[Candidate], digests: Sequence[Digest]) -> list
 
 
 _GONE, _NETWORK = "VG563", "VG536"
-_FROM_BELOW = ("VG532", "VG533", "VG534", "VG543")  # a kernel, a driver or a scheduler says it
+_FROM_BELOW = ("VG532", "VG533", "VG534", "VG543")  # a kernel, driver or scheduler reports it
 _OF_LINKS = ("VG536", "VG533", "VG588", "VG596", "VG542", "VG584", "VG540")
 
 
@@ -219,7 +219,7 @@ class Answer:
     verdict: Verdict
     known: Known | None = None
     pick: Candidate | None = None
-    ranks: tuple[int, ...] = ()  # where it started; empty where the log does not tell
+    ranks: tuple[int, ...] = ()  # where it started; empty if the log does not tell
     how: str = ""  # the evidence for ``ranks``, in words
     sure: bool = True  # False for "one of ranks …"
     alike: tuple[int, ...] = ()  # ranks that show the same failure
@@ -228,7 +228,7 @@ class Answer:
     facts: Facts = field(default_factory=Facts)
     evidence: list[Line] = field(default_factory=list)
     guard: list[Any] = field(default_factory=list)  # what vlmguard itself said in this run
-    code: int | None = None  # the exit code that a launcher tells, where that is all there is
+    code: int | None = None  # the launcher's exit code, if nothing else is known
 
     @property
     def failure(self) -> str:
@@ -250,7 +250,7 @@ def _evidence(pick: Candidate) -> list[Line]:
     last = pick.event.last if pick.event else None
     if pick.event is None or last is None:
         return [pick.line]
-    more = " ".join(pick.event.message.split("\n")[1:])  # of a message of several lines
+    more = " ".join(pick.event.message.split("\n")[1:])  # the other lines of the message
     last = replace(last, raw=f"{last.raw.rstrip()} {flat(more).strip()}".rstrip())
     return [last] if last.number == pick.line.number else [pick.line, last]
 

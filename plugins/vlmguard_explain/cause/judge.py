@@ -39,7 +39,7 @@ def judge(digests: Sequence[Digest], facts: Facts) -> Answer:
     if answer.failure == _START and answer.pick is not None:
         said = f"{answer.facts.message} {answer.pick.line.raw}"
         if any(host in said for d in digests for host in d.unresolved):
-            answer.explain("VG536")  # nobody was late: a host's name could not be resolved
+            answer.explain("VG536")  # no rank was late: a host name has no address
     if answer.known is not None and answer.known.order in ("hang", "peer"):
         _what_it_did(answer, digests)
         attribution.waited_for(answer, found, digests)
@@ -53,7 +53,7 @@ def _what_it_did(answer: Answer, digests: Sequence[Digest]) -> None:
     if answer.failure == _WAIT and not (answer.table and answer.table.odd):
         if answer.facts.phase in ("evaluation", "save"):
             answer.explain(_LATE)
-        # torch's own check compares those that have come
+        # torch's own check compares the ranks that arrived
         elif "mismatch between collectives" not in answer.facts.message:
             answer.explain(_START if preparing(digests) else _WAIT)
     if answer.failure == _START and preparing(digests):
@@ -112,7 +112,7 @@ def by_facts(answer: Answer, digests: Sequence[Digest]) -> Answer:
     code = answer.failure
     warned = next((m for d in digests if (m := _P.warned.search(d.text))), None)
     if warned is not None and (code in _NO_CARD or (not code and _P.card.search(said))):
-        # The driver's own number stands in torch's warning, not in what the program said of it.
+        # torch's warning gives the driver's number, and the program's message does not.
         answer.explain(_DRIVER)
         answer.facts = replace(answer.facts, message=f"{said} {warned[0]}")
     return answer
@@ -160,7 +160,7 @@ def phase_in_log(digests: Sequence[Digest]) -> str:
         bar, start = told.loading, max(told.evaluating, told.saving)
         behind = told.steps and bar is not None and bar.at > told.steps[-1][0]
         if behind and bar is not None and not _P.of_a_step.search(bar.text[:120]):
-            return "evaluation"  # a bar of something else than the training
+            return "evaluation"  # a bar that is not the training's
         if start >= 0 and not told.resumed(start):
             return "evaluation" if told.evaluating > told.saving else "save"
     return ""

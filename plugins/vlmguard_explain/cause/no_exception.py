@@ -25,7 +25,7 @@ def by_exit(digests: Sequence[Digest], whatever: bool = False) -> Answer | None:
     known = by_code().get(launcher.BY_EXIT.get(ended.code, "")) if ended is not None else None
     if ended is None or (known is None and not whatever):
         return None
-    # A rank of its node is a rank where there is one node.
+    # On one node a local rank is the rank.
     rank = ended.rank if ended.rank is not None or nodes(digests) else ended.local
     how = FIRST if ended.first else "its exit code" if known else ""
     ranks = () if rank is None else (rank,)

@@ -15,9 +15,9 @@ from vlmguard_explain.run.digest import Digest
 _P = patterns("cause.root")
 _T = words("cause.root")
 
-_FROM_BELOW = ("VG532", "VG534", "VG543")  # a kernel says it of a process or a card
+_FROM_BELOW = ("VG532", "VG534", "VG543")  # a kernel reports it for a process or card
 _ENGINE, _HUB = "VG566", "VG539"
-_CAUGHT = ("VG552", "VG540", "VG590")  # noise beside a later failure: an import is often caught
+_CAUGHT = ("VG552", "VG540", "VG590")  # often caught: not the cause if another failure follows
 _ABORTED = (-6, 134)
 
 

@@ -20,9 +20,9 @@ from vlmguard_explain.tracebacks import events
 _P = patterns("lines.appended")
 _T = words("lines.appended")
 
-HEAD, LOOKED = 6, 60  # usable lines of a beginning that are remembered, of so many lines
-AGAIN = 3  # so many must come again
-AHEAD = 36  # lines in which they come, and a clock
+HEAD, LOOKED = 6, 60  # usable lines to remember of a beginning; lines to search for them
+AGAIN = 3  # how many of these must come again
+AHEAD = 36  # lines in which these must come, and a time
 SHORT = 15  # characters: a shorter line is too common
 
 
@@ -33,10 +33,10 @@ class _Run:
     # its first usable lines, and how often each came; fronts: how those begin
     first: Counter[str] = field(default_factory=Counter)
     fronts: set[str] = field(default_factory=set)
-    over: Line | None = None  # the line with which it ended; whole: that is all processes' end
+    over: Line | None = None  # the line with which it ended; whole: all processes ended
     whole: bool = False
-    time: Time | None = None  # the last clock that it shows
-    above: bool = False  # the line before begins a traceback; top: that begins where a program does
+    time: Time | None = None  # the last time that it shows
+    above: bool = False  # the line before begins a traceback; top: it begins in a main program
     top: bool = False
     seen: int = 0
 
@@ -59,7 +59,7 @@ class _Run:
         if start:
             self.top = False
         elif above:
-            self.top = _P.top.match(text) is not None  # what was caught begins in a function
+            self.top = _P.top.match(text) is not None  # one that was caught begins in a function
         elif self.top and text[:1].strip() and events.TYPE.match(text):
             self.top = False
             self.whole = self.whole or text.startswith("KeyboardInterrupt")
@@ -128,7 +128,7 @@ def _last_job(kept: list[Line]) -> tuple[list[Line], int]:
     heads = [n for n, line in enumerate(kept) if _T.job in line.raw]
     behind = [n for n, line in enumerate(kept) if _T.above in line.raw]
     if behind:
-        fresh = behind[-1] < len(kept) - 20 and heads[-1] < behind[-1]  # another job has begun
+        fresh = behind[-1] < len(kept) - 20 and heads[-1] < behind[-1]  # another job began
         cuts = behind if fresh else behind[:-1]
         return kept[cuts[-1] + 1 if cuts else 0 :], len(cuts)
     job = kept[heads[-1] :]

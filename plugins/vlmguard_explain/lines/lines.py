@@ -19,7 +19,7 @@ from vlmguard_explain.source.reader import Piece
 _P = patterns("lines.lines")
 
 MOST = 5  # prefixes of one line
-Time = tuple[int, ...]  # (month, day, hour, minute, second, microsecond), to compare within a log
+Time = tuple[int, ...]  # (month, day, hour, minute, second, microsecond): to compare in a log
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,12 @@ from vlmguard_explain.lazy import lazy, patterns, words
 _P = patterns("lines.parts")
 _T = words("lines.parts")
 
-LONGEST = 6000  # characters of a line that are looked at: its first and last half
-JSON = 1 << 17  # characters of a JSON line that are read
-NARROWEST, WIDEST = 60, 400  # of a terminal
-FULL = 3  # lines that fill its width
-ALIKE = 9  # characters with which records of one width begin
-JOINED = 60  # lines at most that are put together again
+LONGEST = 6000  # characters of a line to read: half at its beginning, half at its end
+JSON = 1 << 17  # characters to read of a JSON line
+NARROWEST, WIDEST = 60, 400  # columns of a terminal
+FULL = 3  # lines that must fill its width
+ALIKE = 9  # first characters that are equal in all records of one width
+JOINED = 60  # lines to join at most
 
 
 def is_row(raw: str) -> bool:
@@ -59,7 +59,7 @@ def _object(raw: str) -> str:
     entry = {**entry, **payload} if isinstance(payload, dict) else entry
     message = _field(entry, _T.texts)
     if message and message == entry.get("text") and not entry.keys() & set(_T.loggers):
-        return ""  # a row
+        return ""  # it is a row of data
     text = "\n".join(one.rstrip("\r\n") for one in (message, _field(entry, _T.raised)) if one)
     time, level = _field(entry, _T.times), _field(entry, _T.levels).upper()
     about, rank = entry.get("kubernetes"), entry.get("rank", entry.get("global_rank"))
@@ -87,7 +87,7 @@ def width(texts: Sequence[str]) -> int:
             lengths[len(line)] += 1
             begun.setdefault(len(line), set()).add(_P.digits.sub("0", line[:ALIKE]))
     longest = max(lengths, default=0)
-    alike = len(begun.get(longest, ())) == 1  # records that are of one width
+    alike = len(begun.get(longest, ())) == 1  # records of one width
     return 0 if lengths[longest] < FULL or alike else longest
 
 
@@ -110,7 +110,7 @@ def unbroken(text: str, columns: int) -> Iterator[tuple[str, int]]:
 
 def _goes_on(raws: Sequence[str], first: int, at: int, columns: int, record: bool) -> bool:
     """Whether ``raws[at]`` is what the line before, which is full, did not hold."""
-    above = raws[at - 1] if record else raws[at - 1].rstrip()  # a terminal's are filled up
+    above = raws[at - 1] if record else raws[at - 1].rstrip()  # a terminal pads its lines
     if at == len(raws) or "%|" in above or len(above) != columns:
         return False
     raw, begin = raws[at].rstrip(), raws[first][:ALIKE]

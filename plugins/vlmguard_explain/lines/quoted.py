@@ -19,7 +19,7 @@ from vlmguard_explain.lines.lines import Line
 _P = patterns("lines.quoted")
 
 LONGEST = 4000  # lines of one quotation
-GAP = 64  # lines: more than that between two was not kept
+GAP = 64  # more lines between two were not kept
 
 
 @dataclass

@@ -30,7 +30,7 @@ class Pattern:
     text: str
     # "message": an exception's type and message; "trace": its traceback; "line": any line of
     # a log; "raised": the frame that raised it; "type": the beginning of its type. The last
-    # two count only where no message is known
+    # two count only if no message is known
     where: str = "message"
     # all, none: texts that must, or must not, be in the exception (or line) as well
     all: tuple[str, ...] = ()
@@ -55,29 +55,29 @@ class Step:
     do: str
     cost: str = ""
     values: dict[str, str] = field(default_factory=dict)
-    # when, unless: said only where the message has one, or none, of these texts
+    # when, unless: said only if the message has one, or none, of these texts
     when: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
-    # said only in such a run: "phase=save", "zero=3", "absent", "!absent"
+    # said only in a run with this: "phase=save", "zero=3", "absent", "!absent"
     run: tuple[str, ...] = ()
-    kind: str = ""  # of the steps of one kind the first that fits is said
-    silent: bool = False  # said only where the exception has no message
+    kind: str = ""  # of steps of one kind only the first that fits is said
+    silent: bool = False  # said only if the exception has no message
 
 
 @dataclass(frozen=True)
 class Case:
     """A known upstream bug, or a special reading of one message: its steps come first."""
 
-    # said, trace: texts, all of which are in the message, and in the traceback
+    # said, trace: all these texts are in the message, or in the traceback
     said: tuple[str, ...]
-    # each one text, or several of which the first with all values known is said
+    # each is a list of texts: the first whose values are all known is said
     steps: tuple[tuple[str, ...], ...]
     trace: tuple[str, ...] = ()
-    unless: tuple[str, ...] = ()  # texts, none of which is in either
-    # since, mended: "package release": a run whose release is older, or not older, is no case
+    unless: tuple[str, ...] = ()  # none of these texts is in either
+    # "package release": no case if the run's is older (since), or not older (mended)
     since: str = ""
     mended: str = ""
-    cause: str = ""  # what it means; "" leaves that to the failure
+    cause: str = ""  # what it means; "": as the failure says
     code: str = ""
     more: bool = False  # the failure's own steps follow
 
@@ -101,10 +101,10 @@ class Known:
     zh: str
     cause: str
     wrong: str
-    # "cause"; "hang": others only waited; "peer": says only that another rank is gone; "end":
-    # someone ended the processes. A lower one explains a higher one
+    # "cause"; "hang": others only waited; "peer": another rank is gone; "end": someone ended the
+    # processes. An earlier one of these explains a later one
     order: Order = "cause"
-    narrow: int = 0  # of two that match the same text the higher one counts
+    narrow: int = 0  # if two match the same text, the higher number wins
     evidence: str = ""
     was: str = ""  # the failure that it was a part of
     prevented: tuple[str, ...] = ()  # rules that see it before it happens
@@ -125,7 +125,7 @@ class Known:
         for where, inside in (("message", message), ("trace", trace)):
             for one in self.by_place[where]:
                 if one.text in inside and one.matches(inside, message, everything):
-                    return one  # no call for most
+                    return one  # most patterns need no call
         return None
 
     def match_line(self, line: str) -> Pattern | None:
@@ -201,18 +201,18 @@ def data() -> dict[str, dict[str, Any]]:
         named["tables/releases.toml"] = shared
     stamp = [[n, str(p), p.stat().st_mtime_ns, p.stat().st_size] for n, p in named.items()]
     kept = HERE / "__pycache__" / "catalogue.json"
-    if not (kept.exists() or os.access(HERE, os.W_OK)):  # a package of another user's
+    if not (kept.exists() or os.access(HERE, os.W_OK)):  # another user installed it
         home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
         kept = Path(home, "vlmguard", kept.name).expanduser()
     with contextlib.suppress(OSError, ValueError):
         before, read = json.loads(kept.read_bytes())
         if before == stamp:
             return dict(read)
-    from vlmguard.core.settings import read_toml  # which takes as long as all of this
+    from vlmguard.core.settings import read_toml  # takes as long as this function
 
     read = {name: read_toml(path) for name, path in named.items()}
     for one in (p for r in read.values() for k in ("pattern", "case") for p in r.get(k, ())):
-        one.pop("unlike", None)  # the tests' alone
+        one.pop("unlike", None)  # only tests read it
         one.pop("origin", None)
     _keep(kept, [stamp, read])
     return read

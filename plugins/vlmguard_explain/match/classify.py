@@ -8,14 +8,14 @@ from vlmguard_explain.lazy import patterns, words
 from vlmguard_explain.match.catalogue import Known, by_code, load, table
 from vlmguard_explain.tracebacks.event import Event, flat
 
-NO_ROW = "Failed to retrieve the dataset"  # ms-swift's, after it logged what each row failed with
+NO_ROW = "Failed to retrieve the dataset"  # ms-swift says so after it logged why each row failed
 _P, _T = patterns("match.classify"), words("match.classify")
-LOOKED_PAST = 4  # helpers, one in another
+LOOKED_PAST = 4  # nested helper functions
 
 
 def classify(event: Event, depth: int = 0) -> Known | None:
     """The failure that an exception is; through what it was raised from, too."""
-    # of a traceback that is cut before its exception's name the last lines may tell
+    # the traceback may be cut before the exception's name: then its last lines may tell
     cut = " ".join(event.trace[-4:]) if event.last is None else ""
     message = flat(f"{event.type}: {event.message or cut}")[:6000]
     where = " ".join(f"{path}:{number} in {name}" for path, number, name in event.frames)
@@ -44,7 +44,7 @@ def _not_this(event: Event, trace: str) -> tuple[str, ...]:
     own = bool(event.frames) and "-packages/" not in event.frames[-1][0]
     called = event.name == "TypeError" and "positional argument" in event.message
     if own and called and not any("-packages/" in f[0] for f in event.frames):
-        return (_T.releases,)  # what one's own code hands over wrongly is no other release's doing
+        return (_T.releases,)  # a wrong call in the user's code: no release is to blame
     if event.name != "IndexError":
         return ()
     place = _P.place.search(event.message.strip())
@@ -54,7 +54,7 @@ def _not_this(event: Event, trace: str) -> tuple[str, ...]:
     return (*((_T.sharded,) if sharded else ()), *((_T.index,) if indexed else ()))
 
 
-@functools.lru_cache(maxsize=512)  # ranks say the same
+@functools.lru_cache(maxsize=512)  # ranks repeat each other
 def _best(message: str, trace: str = "", without: tuple[str, ...] = ()) -> Known | None:
     """Of all that match, the narrowest; of equals the one whose pattern is longest."""
     found = [(k, p) for k in load() if (p := k.match(message, trace)) and k.code not in without]

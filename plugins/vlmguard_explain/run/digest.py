@@ -19,12 +19,12 @@ from vlmguard_explain.tracebacks import events
 from vlmguard_explain.tracebacks.event import Event, flat
 
 _P, _T = patterns("run.digest"), words("run.digest")
-MOST = 400  # exceptions, telling lines
-QUOTED = 3  # lines of a quotation; a run says more
-RECENT = 40  # lines of each rank
-LAST = 60  # lines in which loose words count: earlier ones did not end the run
+MOST = 400  # exceptions, or telling lines, at most
+QUOTED = 3  # lines of a quotation at most; a run prints more
+RECENT = 40  # last lines of each rank
+LAST = 60  # lines to search for loose words: earlier ones did not end the run
 _NOT_STARTED = "VG590"
-BEFORE, AFTER = 5, 3  # lines that are shown with the one that may be the failure
+BEFORE, AFTER = 5, 3  # lines to show around the possible failure
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Digest:
     source: Source
     number: int
     events: list[Event] = field(default_factory=list)  # exceptions, in order
-    # lines that bear a pattern of a failure of the catalogue
+    # lines with a pattern of the catalogue
     matched: list[tuple[Line, Known]] = field(default_factory=list)
     exits: list[launcher.Exit] = field(default_factory=list)
     progress: progress.Progress = field(default_factory=progress.Progress)
@@ -44,15 +44,15 @@ class Digest:
     # places at which a launcher began to end the processes
     stopped: list[int] = field(default_factory=list)
     unresolved: frozenset[str] = frozenset()  # hosts whose name no rank could resolve
-    # lines that hold an exception's words but not its form, as ranks write into one another;
-    # only where the log has no other exception
+    # lines with an exception's words but not its form, because ranks mixed their lines; only if
+    # the log has no other exception
     fragments: list[tuple[Line, Known]] = field(default_factory=list)
     guard_lines: list[Line] = field(default_factory=list)  # lines that vlmguard's guard wrote
-    # how many runs stand in this file before this one; ended_before: the last line of these
+    # how many earlier runs this file has; ended_before: the last line of these
     before: int = 0
     ended_before: Line | None = None
-    first: int = 1  # the line, from 1, where the one that is told begins
-    around: list[Line] = field(default_factory=list)  # the lines by what may be the failure
+    first: int = 1  # the number, from 1, of the line where this run begins
+    around: list[Line] = field(default_factory=list)  # the lines around the possible failure
 
     @functools.cached_property
     def finals(self) -> dict[int | None, Line]:
@@ -90,7 +90,7 @@ def of(source: Source, number: int, pieces: Sequence[Piece]) -> Digest:
         digest.fragments = list(_fragments(kept, digest))[:MOST]
     digest.around = list(_around(kept, digest))
     ends = [clean.text(piece.data) for piece in (*pieces[:1], *pieces[-1:])]
-    if digest.before:  # the facts of an earlier run are not this one's
+    if digest.before:  # an earlier run's facts do not count
         ends = [line.raw for line in (*kept[:4000], *kept[-2000:])]
     digest.text = "\n".join(dict.fromkeys(ends))
     for line in everything:
@@ -128,12 +128,12 @@ def _said(digest: Digest, late: Sequence[Line]) -> bool:
 def _fragments(kept: Sequence[Line], digest: Digest) -> Iterable[tuple[Line, Known]]:
     causes = [known for known in load() if known.order == "cause"]
     said = [line.raw for line in kept if line.text.strip()]
-    # Someone copied a message alone, without its exception's type and traceback.
+    # Someone copied only a message, without its exception's type and traceback.
     quotes = len(said) <= QUOTED and not any("%|" in raw or "arn" in raw for raw in said)
     quotes = quotes and not digest.progress.steps
     for line in kept[-LAST:]:
         raw = line.raw
-        # DeepSpeed's handler prints a command, not what became of it.
+        # DeepSpeed's handler prints the command, not the failure.
         quiet = _warned(line, "") or "sigkill_handler] [" in raw
         if quiet or _tracked(raw) or not (quotes or _P.words.search(raw)):
             continue
@@ -151,7 +151,7 @@ def _matched(kept: Sequence[Line]) -> Iterable[tuple[Line, Known]]:
         raw = line.raw
         if _tracked(raw) or _quiet(line) or _P.former.search(raw):
             continue
-        signalled = "torch.distributed.elastic" in raw  # a launcher's warning of it is its end
+        signalled = "torch.distributed.elastic" in raw  # here a launcher's warning means an end
         bears = [
             (known.narrow, len(text), known)
             for text, known in present

@@ -13,7 +13,7 @@ from vlmguard_explain.lazy import lazy, patterns, words
 from vlmguard_explain.lines.lines import Line, Time, clock
 
 _P, _T = patterns("run.launcher"), words("run.launcher")
-KILLED = (-9, 137)  # by SIGKILL, as torchrun and as a shell tell it
+KILLED = (-9, 137)  # SIGKILL, as torchrun and as a shell report it
 _OF = {  # exit codes, or minus a signal's number
     "VG532": (-9, 137),
     "VG558": (-11, 139, -8, 136, -4, 132),
@@ -39,7 +39,7 @@ class Exit:
 def exits(lines: Iterable[Line]) -> list[Exit]:
     """Every process that is said to have failed, in order."""
     found: list[Exit] = []
-    tasks: dict[int, str] = {}  # of srun: its place in `found`, what it says of it
+    tasks: dict[int, str] = {}  # srun's: place in `found` → what srun says
     root = cancelled = nodes = False
     rank: int | None = None
     time: Time | None = None
@@ -81,10 +81,10 @@ def exits(lines: Iterable[Line]) -> list[Exit]:
 
 def _of_tasks(found: list[Exit], tasks: dict[int, str], nodes: bool) -> list[Exit]:
     """The same, where srun's tasks are nodes, no ranks, or somebody outside ended all of them."""
-    if nodes or not any(found[n].rank for n in tasks):  # task 0 may be all there is, a launcher
+    if nodes or not any(found[n].rank for n in tasks):  # the only task may be a launcher
         found = [replace(e, rank=None) if n in tasks else e for n, e in enumerate(found)]
     killed = [n for n, word in tasks.items() if word == "killed"]
-    if len(killed) > 1:  # memory ends one task or one node's
+    if len(killed) > 1:  # too little memory ends only one
         found = [replace(e, code=-15) if n in killed else e for n, e in enumerate(found)]
     return found
 

@@ -17,7 +17,7 @@ from vlmguard_explain.lazy import lazy, patterns, words
 from vlmguard_explain.tracebacks.event import Event, flat
 
 _P, _T = patterns("run.logfacts"), words("run.logfacts")
-CARDS = 8  # of a machine, at most
+CARDS = 8  # of one machine, at most
 MOST = 100_000  # ranks, or rows of a step
 
 
@@ -51,8 +51,8 @@ class Facts:
     log: str = ""  # the file that tells the failure, as it was given; empty for standard input
     # lower-case names of arguments → their text, as printed
     fields: Mapping[str, str] = field(default_factory=dict)
-    typed: frozenset[str] = frozenset()  # those of them that a command line in the log has as flags
-    # what the ranks' lines tell together: "all wait" (each in a collective), "everywhere"
+    typed: frozenset[str] = frozenset()  # those that the log's command line has
+    # what the lines of all ranks show: "all wait" (each in a collective), "everywhere"
     # (all ranks failed alike), "alone" (the others wait for the main process), "none killed"
     # (the launcher ended them); "rank files": each rank's output was read from its own file
     seen: frozenset[str] = frozenset()
@@ -155,7 +155,7 @@ def _other_names(said: dict[str, str]) -> None:
 
 
 _TRUTH = {"true": True, "false": False, "1": True, "0": False}
-# Frameworks that stand on the others are told by their own marks, whatever else is printed.
+# Frameworks built on others: their own marks count, whatever else is printed.
 _OWN = ("ms-swift", "LLaMA-Factory", "FlagEmbedding", "ColossalAI", "axolotl")
 
 
@@ -180,7 +180,7 @@ def _from(
     if within := _P.reentrant.search(said.get("gradient_checkpointing_kwargs", "")):
         found["use_reentrant"] = _TRUTH[within[1].lower()]
     if (off := _TRUTH.get(said.get("disable_gradient_checkpointing", "").lower())) is not None:
-        found["checkpointing"] = not off  # LLaMA-Factory's
+        found["checkpointing"] = not off  # of LLaMA-Factory
     models = (said.get(name, "") for name in _T.models)
     return replace(
         facts,

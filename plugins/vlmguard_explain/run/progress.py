@@ -19,9 +19,9 @@ _T = words("run.progress")
 
 def says_done(text: str) -> bool:
     """Whether a line says that the training is over."""
-    if "Error" in text or "print(" in text:  # a source line says what it would write
+    if "Error" in text or "print(" in text:  # a line of source code
         return False
-    if any(mark in text for mark in _T.marks):  # a framework prints them at the end only
+    if any(mark in text for mark in _T.marks):  # frameworks print them only at the end
         return True
     worded = any(part in text for part in _T.hints)
     match = _P.words.search(text, 0, 600) if worded else None
@@ -31,13 +31,13 @@ def says_done(text: str) -> bool:
     return before is None and _P.of_part.match(text, match.end()) is None
 
 
-NEAR = 12  # lines behind an interruption: a trainer then says how long it ran
-SOON = 10  # lines: words for an end right behind an exception are printed whatever happened
+NEAR = 12  # lines after an interruption: there a trainer says how long it ran
+SOON = 10  # lines: words for an end right after an exception are always printed
 KEPT = 64  # steps
-LONG = 600  # characters: a line of a step is shorter
+LONG = 600  # characters: a step's line is shorter
 ANNOUNCED = 300  # characters: an announcement is shorter
-ZEROS = 5  # losses of 0.0 in a row, from the first on
-MASKED = 3  # rows that are masked as a whole
+ZEROS = 5  # losses of 0.0 in a row, from the first one on
+MASKED = 3  # rows that are masked completely
 
 
 @dataclass
@@ -47,25 +47,25 @@ class Progress:
     # (place in the log, step, steps in all or 0), the last of them
     steps: list[tuple[int, int, int]] = field(default_factory=list)
     last: Line | None = None  # the last line that told a step
-    # places of marks of an end; full: that a full bar alone marks it
+    # places of marks of an end; full: only a full bar marks it
     done: list[int] = field(default_factory=list)
     end: Line | None = None
     full: bool = False
-    # (line, 0 sound, 1 a gradient of nan, 2 a loss of nan, or 0.0 with such a gradient)
+    # (line; 0: sound; 1: gradient nan; 2: loss nan, or loss 0.0 with gradient nan or inf)
     losses: list[tuple[Line, int]] = field(default_factory=list)
     bars: list[int] = field(default_factory=list)  # places of the last lines with a bar of any kind
     # lines of a Trainer that log a loss of 0.0 in supervised training
     zeros: list[Line] = field(default_factory=list)
     sound: int = 0  # how many losses are not 0.0; masked: how many rows are said to be masked
     masked: int = 0
-    loading: Line | None = None  # the last progress bar that was no training
+    loading: Line | None = None  # the last progress bar of something else
     preparing: Line | None = None  # the last line before any step that says that data is made ready
     final: Line | None = None  # the last line with any text
-    restarts: list[int] = field(default_factory=list)  # places at which a bar began anew
+    restarts: list[int] = field(default_factory=list)  # places where a bar began again
     # evaluating, saving: where an evaluation, a checkpoint last began
     evaluating: int = -1
     saving: int = -1
-    _bar: tuple[int, int] = (0, 1)  # the last step of a training's bar
+    _bar: tuple[int, int] = (0, 1)  # the last step of the training bar
     _interrupted: int = -NEAR
     _recent: deque[int] = field(default_factory=lambda: deque(maxlen=SOON))
     _worded: dict[int, int] = field(default_factory=dict)  # a script's word for it → SOON before
@@ -88,7 +88,7 @@ class Progress:
             self._bar = step if "%|" in text or "Iter(train)" in text else self._bar
         elif _P.loading.match(text):
             self.loading = line
-        elif "%|" in text and _P.loading.match(line.raw):  # a file's name, taken for a machine's
+        elif "%|" in text and _P.loading.match(line.raw):  # a file name was taken for a host name
             self.loading = replace(line, text=line.raw)
         elif not self.steps and len(text) < ANNOUNCED and _P.prepares.search(text):
             self.preparing = line
@@ -97,11 +97,11 @@ class Progress:
     def close(self) -> None:
         """Judge the last line: nothing but "done", or a full bar."""
         if self.final is not None and self.steps and not self.done:
-            if _P.last.match(self.final.text):  # it says so as a log's last word only
+            if _P.last.match(self.final.text):  # these words count only at the end
                 self._ended(self.final, True)
             elif self._bar[0] == self._bar[1] == max(self._growth) > 1 and self.last:
                 self.full = True
-                self._ended(self.last, False)  # the last step was taken
+                self._ended(self.last, False)  # it took the last step
 
     def _ended(self, line: Line, worded: bool) -> None:
         self.done.append(line.at)
@@ -143,14 +143,14 @@ class Progress:
         norms = [value.lower() for name, value in found if name.lower() != "loss"]
         nothing = bool(losses) and _P.nothing.fullmatch(losses[-1]) is not None
         if nothing and not norms and self.losses and self.losses[-1][1]:
-            return  # a line of nan again, as a callback prints it without its gradient
+            return  # a callback repeats a line of nan without its gradient
         zero = nothing and norms[-1:] in (["nan"], ["inf"])
         broken = zero or not _NO_NUMBER.isdisjoint(losses)
         self.losses.append((line, 2 if broken else int("loss" in text and norms[-1:] == ["nan"])))
         if _P.sound.search(text):
             self.sound += 1
         elif _P.zero.search(text) and "'epoch'" in text:
-            sft = "'mean_token_accuracy'" in text  # TRL's numbers of it have an entropy, too
+            sft = "'mean_token_accuracy'" in text  # TRL prints an entropy with it, too
             if sft or not any(word in text for word in _T.no_sft):
                 self.zeros = [*self.zeros[:ZEROS], line]
 

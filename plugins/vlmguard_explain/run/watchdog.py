@@ -28,10 +28,10 @@ class Wait:
 class Table:
     """The ranks side by side."""
 
-    waits: tuple[Wait, ...]  # one a rank, the first of each
+    waits: tuple[Wait, ...]  # one for each rank: its first
     late: tuple[int, ...] = ()  # ranks that never came to the collective in which the others wait
     odd: tuple[int, ...] = ()  # ranks that wait in another collective than most
-    same: bool = False  # whether all ranks that tell wait in the same one
+    same: bool = False  # whether all that report wait in the same one
 
     def rows(self) -> list[str]:
         """Lines to print."""
@@ -74,7 +74,7 @@ def ranks(numbers: Iterable[int]) -> str:
 def table(lines: Iterable[Line], world: int | None) -> Table | None:
     """The table, or None where no watchdog spoke."""
     waits: dict[int | None, Wait] = {}
-    status: dict[int | None, tuple[int, int]] = {}  # the last work enqueued, and completed
+    status: dict[int | None, tuple[int, int]] = {}  # last enqueued, last completed work
     for line in lines:
         named = _P.rank.search(line.raw)
         rank = int(named[1]) if named else line.rank
@@ -115,9 +115,9 @@ def _late(
 ) -> tuple[int, ...]:
     """Who says nothing, where most speak; else whose last enqueued work is an earlier one."""
     heard = {w.rank for w in waits if w.rank is not None}
-    world = world or (max(heard) + 1 if len(heard) > 1 else 0)  # at least
+    world = world or (max(heard) + 1 if len(heard) > 1 else 0)  # a lower bound
     silent = set(range(world)) - heard if heard and max(heard) < world <= 2 * len(heard) + 1 else ()
-    if 0 < len(silent) < max(len(heard), 2):  # else the log does not hold all ranks
+    if 0 < len(silent) < max(len(heard), 2):  # else the log lacks some ranks
         return tuple(sorted(silent))
     common = _kinds(waits)[0][0][0]
     return tuple(sorted(r for r, n in enqueued.items() if r is not None and n < common))

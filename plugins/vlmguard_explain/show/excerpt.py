@@ -13,17 +13,17 @@ from vlmguard_explain.tracebacks import frames
 from vlmguard_explain.tracebacks.event import Event
 
 LONGEST = 480  # characters of an evidence line
-OWN, INNER = 4, 3  # frames: the user's, and the last
+OWN, INNER = 4, 3  # frames: of the user's code, and the last ones
 CODE = 120  # characters
-CHAIN = 8  # exceptions, each from the one before
+CHAIN = 8  # exceptions that led to each other
 
 
 def context(answer: Answer, digests: Sequence[Digest]) -> list[Line]:
     """The lines that are shown with an answer, its evidence among them, in order."""
     lines = _near(answer.pick, digests) if answer.pick else _last(digests)
     lines += [line for e in _traced(answer, digests) for line in (e.line, e.last) if line]
-    kept = {line.place: line for line in (*lines, *answer.evidence)}  # that is whole
-    if answer.verdict == "unfinished":  # its evidence is shown by rank
+    kept = {line.place: line for line in (*lines, *answer.evidence)}  # evidence is not cut
+    if answer.verdict == "unfinished":  # shown by rank instead
         kept = {at: line for at, line in kept.items() if line not in answer.evidence}
     return [kept[at] for at in sorted(kept)]
 

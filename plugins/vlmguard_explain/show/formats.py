@@ -14,7 +14,7 @@ from vlmguard_explain.run.digest import Digest
 from vlmguard_explain.show import excerpt, headline, next_steps, show
 from vlmguard_explain.source import clean
 
-# Of a finding that vlmguard had in the run, what a log's finding has as well.
+# The fields of vlmguard's finding in the run that a log's finding has, too.
 _KEPT = "code level why scope advice evidence url outcome change rank".split()
 
 

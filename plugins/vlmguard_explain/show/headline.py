@@ -95,7 +95,7 @@ def code(answer: Answer) -> str:
     trace = event.trace if event else []
     at = [n for n, text in enumerate(trace) if event and frames.of(text) == event.where]
     said = frames.code_under(trace, at[-1]) if at else ""
-    return "" if said.startswith("raise ") else clean.shown(said)  # the message says that
+    return "" if said.startswith("raise ") else clean.shown(said)  # the message tells it
 
 
 def how(answer: Answer) -> str:

@@ -13,7 +13,7 @@ from vlmguard_explain.show import excerpt, headline, next_steps, unexplained
 from vlmguard_explain.source import clean
 
 WIDTH = 200  # characters of a line
-STEPS, ROWS = 3, 4  # that are shown at first: steps; ranks and findings
+STEPS, ROWS = 3, 4  # shown without --all: steps; ranks and findings
 MOST = 64  # with --all
 ROW = 150  # characters of a rank's last line
 TRY = "try, in this order"
@@ -25,7 +25,7 @@ def text(answer: Answer, digests: Sequence[Digest], whole: bool = False) -> str:
     for title, found in _parts(answer, digests, whole):
         part = list(filter(None, found))
         if title == TRY and part:
-            lines += [f"{title}:", *part]  # a command is not broken
+            lines += [f"{title}:", *part]  # commands are not wrapped
         elif part:
             alone = len(part) == 1
             lines += _folded([f"{title}: {part[0]}"] if alone else [f"{title}:", *part])
@@ -88,7 +88,7 @@ def ranks(answer: Answer, digests: Sequence[Digest], most: int) -> Iterator[str]
     rows = answer.table.rows() if answer.table is not None else []
     if answer.verdict == "unfinished":
         rows = [excerpt.of(one, digests, ROW) for one in answer.evidence]
-    if (left := len(rows) - most) > 0:  # of very many the first and the last
+    if (left := len(rows) - most) > 0:  # show the first and the last
         half = most // 2
         rows[half:-half] = [f"… and {left} more (--format json has all)"]
     yield from rows

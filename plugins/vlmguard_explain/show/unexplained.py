@@ -38,7 +38,7 @@ def _state(answer: Answer, digests: Sequence[Digest]) -> tuple[str, str]:
             return "mapping" if _P.mapped.search(at_work) else "before", at_work
         kind = "preparing" if any(p.preparing is not None for p in progress) else "start"
         return kind, _T.state[kind]
-    # An evaluation has a bar of its own, of another length.
+    # An evaluation has another bar, of another length.
     own = [at for p in progress for at, _, of in p.steps if of == last[1]]
     at = max(own or [p.last.at for p in progress if p.last is not None], default=-1)
     for p in progress:
@@ -66,13 +66,13 @@ def values(answer: Answer, digests: Sequence[Digest]) -> dict[str, str]:
     where = "on each node" if nodes > 1 or (facts.world or 0) > CARDS else "on the machine"
     logs = [quoted(_P.packed.sub("", d.source.name)) for d in digests[:4]]
     read = Values(Facts(message=answer.evidence[0].text if answer.evidence else ""))
-    # machines on which a log ends where NCCL starts: its links do not answer
+    # machines whose log ends where NCCL starts: its links do not answer
     links = {match[1] for line in answer.evidence if (match := _P.starts.match(line.raw))}
     jobs = (_P.job.search(d.source.name) or _P.said.search(d.text) for d in digests)
     return {
         "state": state,
         "log": " ".join(filter(None, logs)) or "LOG",
-        "job": next((match[1] for match in jobs if match), ""),  # Slurm's
+        "job": next((match[1] for match in jobs if match), ""),  # of Slurm
         "look": "true" if len(digests) == 1 and state != "checkpoint" else "",
         "links": {0: "", 1: "one"}.get(len(links), "several"),
         "othernodes": str(nodes - 1) if nodes > 1 else "",

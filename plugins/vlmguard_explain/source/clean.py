@@ -10,7 +10,7 @@ from vlmguard_explain.lazy import lazy, patterns, words
 _P = patterns("lines.clean")
 _T = words("lines.clean")
 
-FOREIGN = 8  # bytes that are no UTF-8: fewer are a cut
+FOREIGN = 8  # bytes that are not UTF-8: fewer come from a cut
 _BLACK = "█████"
 
 
@@ -61,7 +61,7 @@ def _field(match: re.Match[str]) -> str:
     flag, digits = match.string[: match.start()].endswith("-"), re.search(r"\d", value)
     harmless = bare in ("none", "null", "false", "true") or value.startswith(("<", "█"))
     token = word.endswith("token") and not _P.access.search(word) and not flag
-    prose = not (flag or digits or re.search(r"[=:,]", name))  # password authentication failed
+    prose = not (flag or digits or re.search(r"[=:,]", name))  # "password authentication failed"
     if harmless or prose or (token and (len(value) < 16 or not digits)):
         return match[0]
     return f"{name}{_BLACK}"

@@ -47,7 +47,7 @@ def _plain(strings: Sequence[bytes]) -> Find:
         node = root
         for byte in string:
             if node.get(byte) == {}:
-                break  # a shorter one ends here
+                break  # a shorter string ends here
             node = node.setdefault(byte, {})
     numbers = {string: number for number, string in enumerate(strings)}
     search = re.compile(_expression(root)).search

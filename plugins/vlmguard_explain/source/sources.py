@@ -22,7 +22,7 @@ _P = patterns("lines.sources")
 _T = words("lines.sources")
 
 MAX_FILES = 4096
-GROWN, RATIO = 1 << 30, 300  # a log of 1 GB shrinks to a hundredth at best, or says one thing only
+GROWN, RATIO = 1 << 30, 300  # bytes; a real log of 1 GB does not pack 300 times smaller
 
 _REPORT = re.compile(rb'\{"time": \d{6,12}(?:\.\d{1,6})?, "kind": "\w{1,20}", "rank": ')
 _KERNELS = ("/proc", "/sys")
@@ -37,9 +37,9 @@ class Unreadable(Exception):
 class Source:
     """One log."""
 
-    name: str  # how messages call it: the path as given, or "-" for standard input
-    path: Path | None = None  # where it is, None for standard input
-    # the rank whose output this is, as the path says; None where several share it
+    name: str  # its name in messages: the path as given, or "-" for standard input
+    path: Path | None = None  # None for standard input
+    # the rank whose output this is, as the path says; None if several share it
     rank: int | None = None
     attempt: int = 0  # torchrun's restart count, from the path; 0 without
 
@@ -129,7 +129,7 @@ class _Unpacking(io.RawIOBase):
 
     def __init__(self, raw: IO[bytes], pack: Any) -> None:
         self.raw, self.inner, self.size = raw, pack.open(raw), 0
-        self.most = max(GROWN, RATIO * os.fstat(raw.fileno()).st_size)  # 0 of a pipe
+        self.most = max(GROWN, RATIO * os.fstat(raw.fileno()).st_size)  # 0 for a pipe
 
     def readable(self) -> bool:
         return True

@@ -22,19 +22,19 @@ class Event:
     """An exception, or one telling line; ``line`` begins it."""
 
     line: Line
-    type: str = ""  # type, message: of an exception; a telling line has no type
+    type: str = ""  # of an exception; a line without one has no type
     message: str = ""
     # (file, line, function), outermost first; trace: its lines, with their source
     frames: list[tuple[str, int, str]] = field(default_factory=list)
     trace: list[str] = field(default_factory=list)
     cause: Event | None = None  # the exception that this one was raised from or while handling
-    ignored: bool = False  # from a destructor or a side thread: it ended nothing by itself
+    ignored: bool = False  # from a destructor or a side thread: it did not end the run
     caught: bool = False  # a logger wrote it as a warning or less
     last: Line | None = None  # the line with its type
     rank: int | None = None
     traced: bool = False  # the log has the traceback's first line
     titled: str = ""  # the type that a notebook writes above the traceback
-    # of the record of an error right above it, which has no time of its own
+    # the time of the error record right above, if the line itself has none
     clock: Time | None = None
 
     @property
@@ -57,7 +57,7 @@ class Event:
     @property
     def reason(self) -> Event:
         """What it was raised from, where it says itself only that something failed."""
-        wraps = self.name == "DatasetGenerationError"  # whatever failed while it read a file
+        wraps = self.name == "DatasetGenerationError"  # any failure while it read a file
         return self.cause if wraps and self.cause and self.cause.type else self
 
     @property
@@ -69,8 +69,8 @@ class Event:
     @property
     def phase(self) -> str:
         """In which phase of training it was raised, from its frames' functions; "" if unknown."""
-        # requests' generate() yields what it downloads
+        # requests' generate() downloads: that is no phase of generation
         names = {name for path, _, name in self.frames if not path.endswith("requests/models.py")}
         closure = names.issuperset(("training_step", "optimizer_step")) and "backward" not in names
         found = next((phase for phase, some in _T.phases if names.intersection(some)), "")
-        return "forward" if closure else str(found)  # Lightning's optimizer's step holds all
+        return "forward" if closure else str(found)  # Lightning's optimizer step runs all phases

@@ -14,8 +14,8 @@ _P = patterns("lines.events")
 _T = words("lines.events")
 
 MAX_MESSAGE = 24  # lines
-MAX_TRACE = 120  # frames' lines
-CUT = 3  # lines of code and carets behind a last frame
+MAX_TRACE = 120  # lines of frames
+CUT = 3  # lines of code and carets after a last frame
 
 TYPE = lazy(
     r"^((?:[A-Za-z_]\w{0,60}\.){0,8}"
@@ -26,7 +26,7 @@ TYPE = lazy(
     r"(?::(?:\s|$)(.*)|$)"
 )
 
-# A record of wandb's own debug.log, behind its clock: what is in it, it survived.
+# A record of wandb's own debug.log after its time. The run survived what is in it.
 TRACKER = lazy(
     r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]{4,8}\s{1,5}\S{1,60}:\d{1,9} "
     r"\[\w{1,40}\.py:\w{1,60}\(\):"
@@ -41,11 +41,11 @@ class _Stream:
         self.done: Event | None = None
         self.fresh = 0  # lines of its message still to read
         self.chained = False  # the next traceback came while the last exception was handled
-        self.ignored = False  # the next one ends nothing
+        self.ignored = False  # the next one does not end the run
         self.raised = ""  # C++ type of "terminate called after"
-        self.spawned: int | None = None  # of torch.multiprocessing: whose traceback comes
+        self.spawned: int | None = None  # torch.multiprocessing: whose traceback comes
         self.behind = 0  # lines since the last frame
-        self.before: list[str] = []  # lines of source, where no traceback is open
+        self.before: list[str] = []  # lines of source outside of a traceback
         self.tracker = False  # within a record of wandb's own log
         self.record, self.clock = "", None  # type: str, Time | None  # the line before; its time
         self.stack = False  # a logger's own stack is no traceback
@@ -119,9 +119,9 @@ class _Stream:
         text = line.text
         if (match := _P.what.match(text)) and (self.raised or _P.group.match(match[1])):
             event = self._close(line, self.raised or "c10::DistBackendError", match[1])
-            event.cause = None  # C++ was not handling any
+            event.cause = None  # C++ has no such context
         elif match := _P.threw.search(text):
-            line = replace(line, marked=False)  # beside the main thread's traceback, not its end
+            line = replace(line, marked=False)  # it does not end the main thread's traceback
             event = Event(line, "c10::DistBackendError", match[1], last=line)
             if not self.open:
                 self.done, self.fresh = event, MAX_MESSAGE
@@ -143,7 +143,7 @@ class _Stream:
         match = TYPE.match(text.strip(" │") if self.open or source else text)
         quoting = self.fresh and self.done is not None and self.done.message.endswith(" raised:")
         if match and quoting and not self.open and "OutOfMemory" not in match[1]:
-            self._more(line)  # torch.compile's, of its backend's
+            self._more(line)  # torch.compile quotes its backend's
             return None
         announced = match and "." in match[1] and match[0].rstrip().endswith(":")
         raising = source.lstrip().startswith(("assert ", "assert(", "raise "))
@@ -156,7 +156,7 @@ class _Stream:
         elif self.open:
             trace = self.open[-1].trace
             trace.append(text)
-            if len(trace) > MAX_TRACE:  # a notebook's are long: its beginning and its end tell
+            if len(trace) > MAX_TRACE:  # long in a notebook: its beginning and end tell
                 del trace[MAX_TRACE // 2]
         else:
             code = text.startswith("    ") or _P.code.match(text)
@@ -167,7 +167,7 @@ class _Stream:
         event = self.open.pop() if self.open else Event(line, rank=line.rank, ignored=self.ignored)
         event.trace = event.trace or self.before
         event.type, event.message, event.last = kind, message, line
-        event.ignored = event.ignored or kind.endswith("CancelledError")  # asyncio's: never a start
+        event.ignored = event.ignored or kind.endswith("CancelledError")  # asyncio's: no cause
         event.rank = line.rank if event.rank is None else event.rank
         if self.chained and event.cause is None:
             event.cause = self.done
@@ -193,9 +193,9 @@ class _Stream:
         """Tracebacks that never ended, if they tell anything; a notebook's may be a title alone."""
         for event in self.open:
             end = next((text for text in reversed(event.trace) if text.strip()), "")
-            match = _P.raise_word.match(end)  # a notebook names the type above, "raise" below
+            match = _P.raise_word.match(end)  # notebooks name the type above, "raise" below
             event.type = event.titled or (match[1] if match else "")
-            boxed = any("❱" in text for text in event.trace[-12:])  # rich's mark of a frame's line
+            boxed = any("❱" in text for text in event.trace[-12:])  # rich marks a frame's line so
             cut = not self.stack and self.behind <= CUT and (len(event.frames) > 1 or boxed)
             some = event.frames or (event.titled and len(self.open) == 1)
             if some and (match or event.traced or (event.frames and cut)):

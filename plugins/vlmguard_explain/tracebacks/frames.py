@@ -38,9 +38,9 @@ def code_under(trace: Sequence[str], number: int, longest: int = LONGEST) -> str
         if of(text) is not None:
             return ""
         code = text.strip(" │")
-        if text.lstrip().startswith("│"):  # rich shows the lines around as well
+        if text.lstrip().startswith("│"):  # rich also shows the lines around it
             match = _P.marked.match(code)
-            code = code[match.end() :].strip("│ ") if match else ""  # its guides of indents
+            code = code[match.end() :].strip("│ ") if match else ""  # rich's indent guides
         elif code and not _P.carets.match(code) and not text[:1].isspace():
             return ""
         if code and not _P.carets.match(code):

@@ -28,10 +28,10 @@ class Generating:
 
     def __init__(self) -> None:
         self.depth = 0
-        self.encoded: frozenset[str] = frozenset()  # kinds whose towers this generate has run
+        self.encoded: frozenset[str] = frozenset()  # kinds whose towers `generate` has run
         self.forwards = 0
-        self.device: torch.device | None = None  # of its inputs
-        self.told = False  # that ranks may wait for each other
+        self.device: torch.device | None = None  # the device of its inputs
+        self.told = False  # whether it was said that ranks may wait for each other
 
     def forward_ended(self) -> None:
         """A forward of the model is over."""
@@ -88,7 +88,7 @@ def _put(model: Any, name: str, watched: Callable[..., Any]) -> Callable[[], Non
     def undo() -> None:
         model = held()
         if model is None or vars(model).get(name) is not placed:
-            return  # somebody put another around it, which goes on to the model's own
+            return  # another function wraps it now, and still calls the model's own
         del vars(model)[name]
         if before is not None:
             setattr(model, name, before)

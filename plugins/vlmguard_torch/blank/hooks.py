@@ -61,9 +61,9 @@ class Blank:
         self._behind_towers = self._runner.behind_towers()
         self._calls: dict[str, int] = {}  # tower → calls by the model since its last forward
         self._busy = False  # a blank runs: its calls of towers do not count
-        self._settled = True  # nothing is to be done until the next forward begins
+        self._settled = True  # nothing is left to do until the next forward begins
         self._padded = False  # this forward has run a blank
-        self._crosses = False  # and its language model reads it
+        self._crosses = False  # and the language model reads it
         self._gradients = ForwardGradients(found, self._runner, self._several)
         self._given = False  # this forward was given embeddings
         self._told: dict[str, Any] = {}  # arguments of this forward
@@ -275,7 +275,7 @@ class Blank:
 
     def _trains(self) -> bool:
         owner = self.layout.owner
-        if any(p.requires_grad for p in owner.parameters(recurse=False)):  # LLaVA-NeXT's newline
+        if any(p.requires_grad for p in owner.parameters(recurse=False)):  # as LLaVA-NeXT's newline
             return True
         modules = (owner.get_submodule(path) for path in self.layout.seeing)
         return any(p.requires_grad for module in modules for p in module.parameters())
@@ -288,11 +288,11 @@ class Blank:
             if kind in self.generating.encoded or (kinds is not None and kind not in kinds):
                 continue
             if not self.layout.decoders and {*self._told} & {*arguments}:
-                continue  # it is going to
+                continue  # the model is going to run this tower
             paths = self.layout.towers.get(kind, ())
             if not max((left.get(path, 0) for path in paths), default=0):
                 missing.append(kind)
-            elif not self._given:  # embeddings made outside hold every kind, by one call or more
+            elif not self._given:  # embeddings from outside hold each kind, in one call or more
                 left.update({path: left.get(path, 0) - 1 for path in paths})
         return missing
 

@@ -107,7 +107,7 @@ class Gradients:
             self._backward = now
             for each in self._blanks:
                 each.reached, each.alone = False, self._has_none(each)
-            # FSDP2's own call, which reduces, was queued when this backward began.
+            # It runs after FSDP2's own call, which reduces: that was queued as the backward began.
             engine = torch.autograd.Variable._execution_engine  # type: ignore[attr-defined]
             engine.queue_callback(functools.partial(contain, _WHAT, self._end))
         one.reached = True
@@ -154,7 +154,7 @@ def take_back(blanks: Sequence[BlankInput], parameters: Iterable[Any] = ()) -> N
         return
     through: dict[int, bool] = {}
     for one in zeros:
-        if one.moved and id(one.moved) not in through:  # may lie elsewhere than gradients do
+        if one.moved and id(one.moved) not in through:  # maybe on another device
             through[id(one.moved)] = bool(torch.stack(list(one.moved)).any())
         if not one.moved or through[id(one.moved)]:
             for each in one.held:

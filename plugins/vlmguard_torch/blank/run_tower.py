@@ -45,7 +45,7 @@ class Runner:
             method = blank_media.method(owner, kind, told)
             told |= blank_media.options(method, asked)
             if getattr(owner.config, "return_dict", True) is False:
-                told["return_dict"] = True  # as the model itself: a tuple does not say what is what
+                told["return_dict"] = True  # as the model does: a tuple has no names
             features = zero_contribution.used(method(**told))
             for path in self.behind.get(kind, ()):
                 module = owner.get_submodule(path)
@@ -89,7 +89,7 @@ class Runner:
 def _moved(value: Any, device: torch.device, dtype: torch.dtype) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
-    with torch.inference_mode(False):  # a tensor made in it is not for a backward, ever
+    with torch.inference_mode(False):  # a tensor of inference mode never takes part in a backward
         return value.clone().to(device, dtype if value.is_floating_point() else value.dtype)
 
 

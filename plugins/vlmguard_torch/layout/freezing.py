@@ -16,7 +16,7 @@ Paths = Mapping[str, tuple[str, ...]]
 
 def check(model: Any, policy: tuple[str, ...], paths: Paths) -> None:
     """Raise `SettingsError` for a word that names nothing, or a policy that leaves nothing."""
-    if not isinstance(policy, tuple):  # nothing that a user wrote
+    if not isinstance(policy, tuple):  # this is a fault of a caller, not of the user's
         raise TypeError(f"a freeze policy was read as {type(policy).__name__}")
     named = parameters.matching(model, policy, paths)
     for word, pairs in named.items():

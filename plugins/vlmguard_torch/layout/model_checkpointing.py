@@ -42,7 +42,7 @@ def of_model(model: Any) -> Checkpointing:
     found = {variant(getattr(module, _FUNCTION)) for _, module in _on(model)}
     if not found:
         return Checkpointing()
-    # Reentrant in one place is what fails; one that cannot be told leaves the answer open.
+    # One reentrant place is enough to fail. One unknown place leaves the answer open.
     use = True if True in found else None if None in found else False
     return Checkpointing(on=True, use_reentrant=use, asked=use, decided_by="the model")
 

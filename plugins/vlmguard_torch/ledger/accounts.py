@@ -51,7 +51,7 @@ def groups(optimizer: Any) -> dict[int, int]:
 
 def _of_deepspeed(optimizer: Any) -> Iterator[tuple[int, Any]]:
     known = getattr(optimizer, "__dict__", {})
-    parts = known.get("sub_group_to_group_id") or {}  # ZeRO-3 cuts groups
+    parts = known.get("sub_group_to_group_id") or {}  # ZeRO-3 splits groups
     for name in _OF_DEEPSPEED:
         for number, parameters in enumerate(known.get(name) or ()):
             yield parts.get(number, number), parameters

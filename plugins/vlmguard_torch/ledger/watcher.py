@@ -96,7 +96,7 @@ class Watcher:
         self._saves, self._asked = 0, False
         self._kinds: dict[str, None] = {}
         self._micro, self._closure = 0, False
-        self._quiet: float = 0  # up to this window none is watched by its number
+        self._quiet: float = 0  # no window before this one is opened for its number
         self._classes = tuple(readers)
         self._recipe = Recipe(subject)
         self._readers: list[Reader] = []
@@ -230,7 +230,7 @@ class Watcher:
     def forward(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """The model's forward is about to run."""
         if self._micro and not self._open:
-            return  # what follows a window's first rows is nothing new
+            return  # later rows of a window tell nothing new
         if not (torch.is_grad_enabled() and module.training):
             return
         first, self._micro = self._micro == 0, self._micro + 1

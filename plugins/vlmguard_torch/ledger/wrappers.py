@@ -83,7 +83,7 @@ def engine_step(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any
     skipped = getattr(instance, "skipped_steps", 0)
     done = wrapped(*args, **kwargs)
     left_out = getattr(instance, "skipped_steps", 0) != skipped
-    # A loss scale that is still too large has steps left out, and is halved each time.
+    # DeepSpeed leaves out a step whose loss scale is too large, and halves the scale.
     scales = getattr(getattr(instance, "optimizer", None), "dynamic_loss_scale", False)
     for each in found or ():
         contain("the ledger", partial(each.skip, bool(scales)) if left_out else each.after)
@@ -135,7 +135,7 @@ class _Waiting:
     def __init__(self, module: Any, strategy: str) -> None:
         self._left, self._strategy = itertools.count(LOOKS, -1), strategy
         self._handle = ForwardHook("the ledger of a plain loop", self._look).on(module)
-        # Before FSDP2 puts whole parameters in the place of its shards.
+        # First: FSDP2's hook replaces its shards by whole parameters.
         module._forward_pre_hooks.move_to_end(self._handle.id, last=False)
 
     def _look(self, module: Any, args: Args, kwargs: Any) -> None:
@@ -145,12 +145,12 @@ class _Waiting:
         found = [each for each in known if moves(each, module)]
         if found or _guarded() or next(self._left) <= 0:
             self._handle.remove()
-        # FSDP2's root has its hooks asked already: what this forward uses cannot be seen.
+        # FSDP2's root has run its hooks already: what this forward uses cannot be seen.
         whole = self._strategy != "fsdp2"
         for each in found if _followed(module) else ():
             made = start.watch(module, each, strategy=self._strategy, whole=whole)
             if made is not None:
-                made.forward(module, args, kwargs)  # its own hook is too late for this one
+                made.forward(module, args, kwargs)  # its hook misses this forward
 
 
 def moves(optimizer: Any, module: Any) -> bool:

@@ -95,7 +95,7 @@ def arguments(model: Any, kind: str) -> dict[str, bool]:
 def _image(model: Any) -> Tensors:
     names = arguments(model, "image")
     if model.config.model_type == "llava":
-        return _square(model)  # takes sizes for Pixtral's tower alone
+        return _square(model)  # it takes sizes only for Pixtral's tower
     for needed, make in _IMAGES.items():
         if needed in names:
             return make(model)

@@ -58,7 +58,7 @@ def _is_empty(value: Any) -> bool:
         return not value
     try:
         shape = getattr(value, "shape", ())
-    except Exception:  # of a nested tensor
+    except Exception:  # a nested tensor raises
         return False
     return isinstance(shape, tuple) and 0 in shape
 

@@ -22,11 +22,11 @@ def blank(model: Any) -> dict[str, torch.Tensor]:
         raise CannotBlank(f"{type(model).__name__} takes no mel features")
     config = first(model.config, "audio_config", "encoder_config")
     mels = int(first(config, "num_mel_bins", "input_feat_size", "n_mels"))
-    if "feature_attention_mask" in names:  # Qwen-Omni: any length that it has positions for
+    if "feature_attention_mask" in names:  # Qwen-Omni takes any length within its positions
         frames = min(FRAMES, 2 * int(getattr(config, "max_source_positions", FRAMES)))
         return {**_of(mels, frames), "feature_attention_mask": _all(frames)}
     if "input_features_mask" not in names:
-        # Whisper's: two frames a position, always all of them.
+        # Whisper's encoder takes two frames for each position, and always all of them.
         return _of(mels, 2 * int(first(config, "max_source_positions")))
     frames = 2 * int(getattr(config, "max_source_positions", FRAMES // 2))
     return {**_of(mels, frames), "input_features_mask": _all(frames)}

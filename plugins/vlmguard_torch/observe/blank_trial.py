@@ -164,7 +164,7 @@ class _Trial:
         idle = [path for path in idle if path not in text.calls]
         if idle:
             return f"it does not run {idle[0]}, as a real input does"
-        # Repeats count: weights are gathered at each call, and a later call's gradient comes first.
+        # Repeats count: each call gathers weights, and the last call's gradient comes first.
         return _order(list(_certain(done.sequence)), list(_certain(seen.sequence)))
 
     def apart(self, text: Trace, other: Trace, kind: str) -> str:

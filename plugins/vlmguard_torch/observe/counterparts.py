@@ -81,7 +81,7 @@ def _stands_for(
     builds = [build(child) for child in mine.values()]
     kept = next((s.kept for s in stacks if (s.total, len(s.kept)) == (len(mine), len(tiny))), None)
     if kept is None:
-        if tiny and len({*builds, *map(build, tiny.values())}) == 1:  # experts: all alike
+        if tiny and len({*builds, *map(build, tiny.values())}) == 1:  # experts are all alike
             return dict.fromkeys(mine, ("0",))
         raise NoCounterpart(f"{path} has {len(mine)} layers, its copy {len(tiny)}")
     for number, layer in enumerate(kept):

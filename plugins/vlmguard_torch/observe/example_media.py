@@ -170,7 +170,7 @@ class Shape:
         parts = _parts(config)
         own = [p for p in parts if any(word in str(getattr(p, "model_type", "")) for word in words)]
         named = [getattr(config, f"{word}_config", None) for word in words]
-        given = [getattr(part, "model_args", None) for part in parts]  # to a model of timm
+        given = [getattr(part, "model_args", None) for part in parts]  # arguments of a timm model
         timms = [types.SimpleNamespace(**told) for told in given if isinstance(told, dict)]
         self._order = [part for part in [*named, *own, *parts, *timms] if part is not None]
         self.patch = self.whole("patch_size", 14)
@@ -273,7 +273,7 @@ def _images(shape: Shape, number: int, names: frozenset[str]) -> Iterator[dict[s
         "pixel_attention_mask": torch.ones(1, number, side, side, dtype=torch.long),
         "image_sizes": sizes,
     }
-    if "pixel_attention_mask" in names:  # of tiles, not of pixels (Granite Docling)
+    if "pixel_attention_mask" in names:  # a mask of tiles, not of pixels (Granite Docling)
         yield {key: stacked[None], "pixel_attention_mask": torch.ones(1, number).bool()}
     yield {key: stacked}
     # A row for each patch, without a grid (Inkling).
@@ -323,7 +323,7 @@ def _patches(shape: Shape, number: int, frames: int) -> Iterator[tuple[torch.Ten
     yield torch.rand(total, area), grid
     yield torch.rand(total, shape.channels, shape.patch, shape.patch), grid
     yield torch.rand(1, total, shape.channels, shape.patch, shape.patch), grid
-    # A square for each token, and a grid that counts tokens (Inkling 2).
+    # A square of patches for each token, and a grid that counts tokens (Inkling 2).
     square = shape.patch * shape.merge
     yield torch.rand(total, square, square, shape.channels), grid
 
@@ -353,5 +353,5 @@ def _sounds(shape: Shape, number: int, names: frozenset[str]) -> Iterator[dict[s
         yield {"input_features": torch.rand(number, frames, shape.mels)}
     wave = torch.rand(number, 1, 24000)
     yield {"input_values": wave, "padding_mask": torch.ones(number, 1, 24000).bool()}
-    wave = torch.rand(number, 1, shape.samples)  # VibeVoice: a mask without channels, whole hops
+    wave = torch.rand(number, 1, shape.samples)  # VibeVoice: the mask has no channel dimension
     yield {"input_values": wave, "padding_mask": torch.ones(number, shape.samples).bool()}

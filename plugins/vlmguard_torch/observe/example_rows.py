@@ -27,7 +27,7 @@ TEXT = 6
 """Tokens of text before, between and after the media."""
 _TOO_FEW = (
     re.compile(r"tokens:?\D*(?P<tokens>\d+)\D+features:?\D*(?P<features>\d+)", re.DOTALL),
-    # torch's own, of an assignment by a mask (Idefics3, before transformers 4.52)
+    # torch's message for an assignment by a mask (Idefics3, before transformers 4.52)
     re.compile(r"value tensor of shape \[(?P<features>\d+).*result of shape \[(?P<tokens>\d+)"),
 )
 

@@ -81,13 +81,13 @@ class View:
         called = [path in self._called for path in above]
         if not above:
             return False
-        if called[-1]:  # its own weights wait with a part of it that nothing calls
+        if called[-1]:  # weights of the owner itself: idle if one of its parts is
             owner = above[-1] + "."
             return any(
                 path.startswith(owner) and path not in self._called for path in self._with_weights
             )
         first = called[::-1].index(True) if True in called else len(called)
-        outermost = above[len(above) - first :]  # below the innermost module that is called
+        outermost = above[len(above) - first :]  # those below the innermost called module
         stacks = [path for path in outermost if path.rpartition(".")[2].isdigit()]
         return not any(self._has_called_sibling(path) for path in stacks[:1])
 
@@ -171,7 +171,7 @@ def _first(trace: Trace, copy: Any, towers: Sequence[str]) -> bool | None:
     """Whether one of the towers is called before the input embeddings."""
     try:
         words = copy.get_input_embeddings()
-    except (AttributeError, NotImplementedError):  # CLIP has two towers and no one embedding
+    except (AttributeError, NotImplementedError):  # CLIP has two towers, and not one embedding
         return None
     at = next((path for path, part in copy.named_modules() if part is words), "")
     ran = [trace.order.index(path) for path in towers if path in trace.order]

@@ -130,7 +130,7 @@ def tiny(kind: type, config: Any, limit: row_trace.Limit) -> torch.nn.Module:
 
     def counted(_: Any, __: str, weight: Any) -> None:
         nonlocal count
-        if threading.get_ident() != here:  # another model, in a thread of the user's
+        if threading.get_ident() != here:  # a thread of the user's runs another model
             return
         count += 0 if weight is None else weight.numel()
         limit.check()

@@ -105,7 +105,7 @@ class _Reached:
             yield
         finally:
             for restore in reversed(self.restores):
-                with contextlib.suppress(Exception):  # the others are put back all the same
+                with contextlib.suppress(Exception):  # the others must still be put back
                     restore()
 
     def walk(self) -> None:
@@ -113,7 +113,7 @@ class _Reached:
         while self._next:
             try:
                 self._note(self._next.popleft())
-            except Exception:  # of a user's class, or changed meanwhile by a thread
+            except Exception:  # the user's class raised, or a thread changed it
                 self.lost = True
 
     def classes(self, kind: type) -> None:
@@ -157,7 +157,7 @@ class _Reached:
             return
         self._names(function, list(_names(function.__code__)))
         for cell in function.__closure__ or ():
-            with contextlib.suppress(ValueError):  # not yet filled
+            with contextlib.suppress(ValueError):  # the cell is empty
                 before = cell.cell_contents
                 self.restores.append(functools.partial(setattr, cell, "cell_contents", before))
                 self.look(before)
@@ -195,16 +195,16 @@ class _Reached:
             self.classes(type(value))
             own = getattr(type(value), "__slots__", None) or isinstance(value, _SUBCLASSED)
             self.lost |= bool(own) and not _installed(type(value))
-        if not known or isinstance(value, torch.utils.data.Dataset):  # torch's hold a user's
+        if not known or isinstance(value, torch.utils.data.Dataset):  # torch's hold the user's
             with contextlib.suppress(AttributeError):
-                self._container(object.__getattribute__(value, "__dict__"))  # no user's code
+                self._container(object.__getattribute__(value, "__dict__"))  # no user's code runs
 
 
 def _known(value: Any) -> bool:
     """Whether a class or function is of a package that is not looked into. A wrapper has the
     name of what it wraps, but variables of its own."""
     space = getattr(value, "__globals__", None)
-    name = space.get("__name__") if isinstance(space, dict) else None  # a class has a descriptor
+    name = space.get("__name__") if isinstance(space, dict) else None  # of a class: a descriptor
     root = str(name or getattr(value, "__module__", "")).partition(".")[0]
     return root in _KNOWN or root in sys.stdlib_module_names - {"__main__"}
 
@@ -243,8 +243,8 @@ def _position(value: Any) -> Callable[[], None] | None:
     if not isinstance(value, io.IOBase):
         return None
     if value.closed or not value.readable() or value.writable():
-        return int  # nothing: what was written stays
-    return functools.partial(value.seek, value.tell())  # a pipe raises: it is lost
+        return int  # does nothing: what was written stays
+    return functools.partial(value.seek, value.tell())  # a pipe raises, and counts as lost
 
 
 def _numbers(value: Any) -> Callable[[], None] | None:
@@ -273,7 +273,7 @@ def _refill(value: Any, before: Any) -> None:
         for key, one in before.items():
             if key not in value or value[key] is not one:
                 value[key] = one
-        if all(map(_is, value, before)):  # in their order
+        if all(map(_is, value, before)):  # their order counts, too
             return
     elif len(value) == len(before) and all(map(_is, list(value), before)):
         return

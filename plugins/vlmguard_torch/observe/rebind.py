@@ -119,7 +119,7 @@ def _function(value: types.FunctionType, other: Any, memo: dict[int, Any]) -> An
     if not (value.__closure__ or value.__defaults__ or value.__kwdefaults__ or vars(value)):
         return value
     cells = tuple(map(other, value.__closure__ or ()))
-    if id(value) in memo:  # by way of its own closure
+    if id(value) in memo:  # its own closure led to it already
         return memo[id(value)][1]
     new = types.FunctionType(
         value.__code__, value.__globals__, value.__name__, value.__defaults__, cells
@@ -127,7 +127,7 @@ def _function(value: types.FunctionType, other: Any, memo: dict[int, Any]) -> An
     memo[id(value)] = value, new
     new.__defaults__ = other(value.__defaults__)
     new.__kwdefaults__ = other(value.__kwdefaults__)
-    new.__dict__.update({k: other(v) for k, v in vars(value).items()})  # __wrapped__: a signature
+    new.__dict__.update({k: other(v) for k, v in vars(value).items()})  # __wrapped__: the signature
     return new
 
 
@@ -136,7 +136,7 @@ def _cell(value: Any, other: Any, memo: dict[int, Any]) -> Any:
     memo[id(value)] = value, new
     try:
         held = value.cell_contents
-    except ValueError:  # not yet filled
+    except ValueError:  # the cell is empty
         return new
     new.cell_contents = other(held)
     return new
@@ -185,7 +185,7 @@ def idle(model: torch.nn.Module, copy: torch.nn.Module) -> Iterator[None]:
     NotRebound before it comes to a weight. What both hold, as transformers' activations that exist
     once in the process, may."""
     own = {id(part) for part in model.modules()} - {id(part) for part in copy.modules()}
-    here = threading.get_ident()  # the user's own threads may go on
+    here = threading.get_ident()  # other threads of the user's may run the model
 
     def refuse(module: Any, _: Any) -> None:
         if id(module) in own and threading.get_ident() == here:

@@ -242,7 +242,7 @@ def _rotary(own: dict[str, Any]) -> None:
     for key in ("rope_scaling", "rope_parameters"):
         for rope in _dicts(own.get(key)):
             half = max(1, int(HEAD * (rope.get("partial_rotary_factor") or 1.0)) // 2)
-            if "rope_theta" in rope or "mrope_section" in rope:  # unread where a class has none
+            if "rope_theta" in rope or "mrope_section" in rope:  # a class without it ignores it
                 rope["mrope_section"] = scaled(rope.get("mrope_section") or (3, 3, 2), half)
             for factor in ("short_factor", "long_factor"):
                 if isinstance(rope.get(factor), list):

@@ -160,7 +160,7 @@ def _reindex(value: Any, stack: Stack) -> Any:
 
 def _reindex_one(value: int, stack: Stack) -> int | None:
     front = value if value >= 0 else stack.total + value
-    if front == stack.total:  # of hidden states there is one more than layers
+    if front == stack.total:  # there is one more hidden state than layers
         return len(stack.kept)
     if front not in stack.kept:
         return None

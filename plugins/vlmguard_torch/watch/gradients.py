@@ -42,7 +42,7 @@ class _Tower(Hooked):
         self.forwards, self.every, self.stays, self.fails = forwards, every, stays, fails
         self.watched: Named = []
         self.reached: set[str] = set()
-        self.missed: set[str] | None = None  # in the last window that trained it
+        self.missed: set[str] | None = None  # without a gradient in the last trained window
         self.wiring: Wiring = "idle"
         self.agree = self.trained = self.looks = 0
         self.by_output = self.done = False
@@ -59,7 +59,7 @@ class _Tower(Hooked):
         return self.missed is None or name in self.missed
 
     def _hook(self, name: str, p: Any) -> None:
-        # Called in backward, where nothing of ours may fail: nothing but a set's own method.
+        # It runs in backward, where it must not fail: so it calls only the set's own method.
         mark = lambda _, add=self.reached.add, name=name: add(name)  # noqa: E731
         self._handles.append(p.register_post_accumulate_grad_hook(mark))
 
@@ -73,7 +73,7 @@ class _Tower(Hooked):
         return [name for name, p in self.watched if p.requires_grad], left
 
     def _made(self, name: str, p: Any) -> bool:
-        # torch's optimizers in backward have used it already.
+        # An optimizer that steps in backward has used and freed the gradient already.
         return name in self.reached or hasattr(p, "_in_backward_optimizers")
 
     def judge(

@@ -56,7 +56,7 @@ class TowerForwards(Hooked):
     def _look(self, path: str, module: Any, output: Any) -> None:
         notes = self.notes[path]
         inside, self._inside = self._inside, set()
-        if torch.is_grad_enabled():  # not a forward of a reference model, or an evaluation
+        if torch.is_grad_enabled():  # it is no reference model and no evaluation
             self._switched |= inside
         if GOT in notes:
             return
@@ -69,8 +69,8 @@ class TowerForwards(Hooked):
         if needing:
             notes.add(NEEDS)
             for each in needing:
-                # Called in backward, where nothing of ours may fail: it answers None. Who saves
-                # the output is not warned of a hook that is lost.
+                # It runs in backward, where it must not fail. It returns None. The wrapper keeps
+                # torch from warning about a lost hook when the output is saved.
                 each.register_hook(unserializable_hook(lambda _: notes.add(GOT)))
         elif not found:
             notes.add(ODD)
@@ -138,7 +138,7 @@ def _runs_again() -> bool:
     while frame is not None:
         code = frame.f_code
         if code.co_name == "forward" and not _RUN.isdisjoint(code.co_varnames):
-            held = frame.f_locals  # of no other frame: it would keep the frame's tensors
+            held = frame.f_locals  # of this frame only: it keeps the frame's tensors alive
             inputs = (*held.get("args", ()), held.get("hidden_states"))
             if any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs):
                 return True

@@ -7,7 +7,7 @@ from typing import Any
 
 from vlmguard_torch.media.kinds import NAMES as MEDIA
 
-# Parts of the names of columns that hold or describe something to see or hear.
+# Parts of the names of columns that hold or describe images, videos or audio.
 _PARTS = ("image", "video", "audio", "pixel", "object", "grid")
 MOST = 200_000
 """Rows whose order is read."""
@@ -29,7 +29,7 @@ def is_media(name: str) -> bool:
 def kinds(dataset: Any) -> frozenset[str] | None:
     """{"image", "text"}, {"image+video"}, …; None if the columns do not tell."""
     inner, names = _inner(dataset), columns(dataset)
-    if not names or not hasattr(inner, "data"):  # streamed
+    if not names or not hasattr(inner, "data"):  # a streamed data set
         return None
     if any(name in MEDIA for name in names):
         table = _by_media(inner, names)

@@ -52,7 +52,7 @@ def _look(trainer: Any, dataset: Any, every: bool = False) -> dict[int, str] | N
     if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
         return None
     if trainer.args.world_size < 2 or not _sees(trainer.model):
-        return None  # nothing hangs on it
+        return None  # the answer would change nothing
     with untouched(trainer.model, (trainer.data_collator, dataset)) as can_be:
         return _collated(trainer.data_collator, copy.copy(dataset), every) if can_be else None
 

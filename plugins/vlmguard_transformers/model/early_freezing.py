@@ -58,5 +58,5 @@ def _without_weights(path: str) -> Any:
             return None
         with torch.device("meta"):
             return kind(config)
-    except Exception:  # the framework will say it, better than we can
+    except Exception:  # the framework will report it better
         return None

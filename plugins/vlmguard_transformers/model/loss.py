@@ -60,7 +60,7 @@ def _if_ignored(trainer: Any) -> int:
         return 1
     ranks = 1
     if getattr(args, "average_tokens_across_devices", False):
-        alike = getattr(trainer, "get_tp_size", lambda: 1)()  # tensor parallel: the same rows
+        alike = getattr(trainer, "get_tp_size", lambda: 1)()  # tensor parallel ranks share rows
         ranks = trainer.accelerator.num_processes // alike
     return int(ranks * args.gradient_accumulation_steps)
 

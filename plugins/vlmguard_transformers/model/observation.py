@@ -55,7 +55,7 @@ def of(read: Reading, towers: tuple[Tower, ...], meets: Meets) -> Known:
         per_image = _per_image(trainer, towers, provenance)
         apart = _media_apart(trainer, towers, meets, provenance)
         return Known(uses, repeats, per_image=per_image, media_apart=apart, provenance=provenance)
-    if strategy != "ddp":  # ZeRO-1/2 reduces what a rank has a gradient for
+    if strategy != "ddp":  # ZeRO-1/2 reduces only gradients that a rank has
         _, skips = _unused(read, meets, provenance)
         return Known(uses, repeats, text_skips=skips, provenance=provenance)
     never, skips = _unused(read, meets, provenance)
@@ -218,7 +218,7 @@ def _blocks(trainer: Any, path: str) -> bool:
     try:
         module = without_adapters(trainer.model).get_submodule(path)
     except AttributeError:
-        return True  # a parameter, or a name that only the copy has
+        return True  # it is a parameter, or a module of the copy only
     return any(hasattr(each, "gradient_checkpointing") for each in module.modules())
 
 

@@ -98,7 +98,7 @@ def settle(
     argv.drop(*(["train_sampling_strategy"] if in_order else []))
     for names, why in _DROPPED:
         argv.replace(names, why)
-    if in_order:  # as here
+    if in_order:  # the rehearsal needs the same
         argv.set("train_sampling_strategy", "sequential")
     argv.set("model_name_or_path", made["folder"])
     for name, value in _EVERY.items():
@@ -109,7 +109,7 @@ def settle(
             argv.set(name, value)
         argv.set("learning_rate", rate)
         argv.notes.append("plain SGD in float32, without clipping and dropout")
-    if request.evaluates:  # once, when all steps are over
+    if request.evaluates:  # once, after all steps
         argv.set("eval_strategy", "steps")
         argv.set("eval_steps", steps)
         argv.set("per_device_eval_batch_size", 1)
@@ -233,7 +233,7 @@ def _smaller(file: Path, pixels: int, source: Path) -> bool:
         _fewer_pixels(part if isinstance(part, dict) else {}, pixels)
     for part in (told, told.get("image_processor"), told.get("video_processor")):
         edge = part.get("scale_resolution") if isinstance(part, dict) else None
-        if isinstance(edge, int) and edge > EDGE:  # of a slice of MiniCPM's: all become this large
+        if isinstance(edge, int) and edge > EDGE:  # MiniCPM resizes all its slices to this
             part["scale_resolution"] = EDGE
     if told == before:
         return False
@@ -274,7 +274,7 @@ def written_own(config: dict[str, Any], place: Path, shrunk: float, argv: Argv) 
     """The configuration for a tiny model with its own optimizer and dtype, as a file."""
     config = small(config, shrunk, argv)
     kind = str((config.get("optimizer") or {}).get("type", "")).lower()
-    if kind in ("adam", "adamw"):  # else its CUDA kernel would be built
+    if kind in ("adam", "adamw"):  # else DeepSpeed would build its CUDA kernel
         params = {**(config["optimizer"].get("params") or {}), "torch_adam": True}
         config["optimizer"] = {**config["optimizer"], "params": params}
     file = place / "deepspeed-own.json"
@@ -308,7 +308,7 @@ def small(config: Mapping[str, Any], shrunk: float, argv: Argv) -> dict[str, Any
         size = zero.get(name, usual)
         known = name in zero or zero.get("stage") == 3 or not name.startswith(_STAGE3)
         if shrunk > 10 and known and isinstance(size, (int, float)):
-            zero[name] = max(int(size / shrunk) // 2 * 2, 1000)  # ZeRO-2 asks for even ones
+            zero[name] = max(int(size / shrunk) // 2 * 2, 1000)  # ZeRO-2 needs even sizes
     return {**config, "zero_optimization": zero}
 
 

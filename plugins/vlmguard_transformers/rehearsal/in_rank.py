@@ -169,12 +169,12 @@ def load(*modules: str) -> None:
     for name in (*modules, *_LOADED):
         with contextlib.suppress(Exception):
             importlib.import_module(name)
-    with contextlib.suppress(Exception):  # the search for any class by its name imports them all
+    with contextlib.suppress(Exception):  # looking up one class by name imports all
         videos = importlib.import_module("transformers.models.auto.video_processing_auto")
         list(videos.VIDEO_PROCESSOR_MAPPING.items())
     with contextlib.suppress(Exception):
         importlib.import_module("PIL.Image").preinit()
-    with contextlib.suppress(ImportError):  # it would be compiled in each rank
+    with contextlib.suppress(ImportError):  # else each rank would compile it
         importlib.import_module("deepspeed.comm.torch").build_shm_op = lambda: None
 
 

@@ -56,10 +56,10 @@ class Abreast(Hooked):
     def _attach(self, model: Any) -> None:
         named: dict[str, Any] = {}
         for name, module in model.named_modules():
-            named.setdefault(plain(name), module)  # FSDP's own, which gathers, comes first
+            named.setdefault(plain(name), module)  # FSDP's wrapper, which gathers, comes first
         found = {path: named[path] for path in self.paths if path in named}
         watched = [path for path, each in found.items() if gathered.at_each_call(model, each)]
-        # One without weights was not counted: it may run once per image as well.
+        # A module without weights gathers nothing: it may run once per image.
         behind = [n for n in self.behind if n in named and any(True for _ in named[n].parameters())]
         if not watched or not behind:
             return
@@ -76,7 +76,7 @@ class Abreast(Hooked):
 
     def _called(self, path: str, *_: Any) -> None:
         if in_backward():
-            return  # a recomputation
+            return  # checkpointing recomputes it
         number = self.calls[path] = self.calls.get(path, 0) + 1
         if number > 1:
             self._tell(f"{path}/{number}", f"{path}/{number - 1} and no more", path, number)
@@ -94,7 +94,7 @@ class Abreast(Hooked):
         ours = agree.token(self.state)
         where = f"{ours}/{self.steps}/{self.forwards}"
         if ours is None or not exchange.leave(f"{where}/{mine}", self.state.number):
-            self.close()  # no store, or marks of an earlier membership: as without us
+            self.close()  # no store, or old marks: the run goes on unguarded
             return
         self._left.append(f"{where}/{mine}")
         if exchange.left(f"{where}/{other}", self.state.number) and self.state.run is not None:

@@ -66,7 +66,7 @@ class Watched:
         """The optimizer steps. Raises `Stop` where it must not."""
         self.judged = True
         if not self.watch.towers:
-            return  # all are let go of
+            return  # none is watched any more
         state, gradients = self._state(), self.watch.end()
         if gradients is None or state is None:
             return
@@ -104,7 +104,7 @@ def start(read: Reading, state: RunState) -> None:
         seeing = (path for tower in state.run.trained_towers for path in tower.paths)
         calls = state.kept[_CALLS] = Calls(trainer.model, seeing)
         state.at_close(calls.close)
-    # What the user compiled is left out by `TowerForwards`: other towers of the model are watched.
+    # `TowerForwards` leaves out towers that the user compiled, and watches the others.
     if state.run.strategy in _HOOKED and not hf.will_compile(trainer):
         state.kept[_KEY] = Seen(read.profile, read.towers, read.never_used)
 
@@ -122,12 +122,12 @@ def watch(trainer: Any, state: RunState, optimizer: Any, *, whole: bool = True) 
     known.add(own)
     seen, holds, run = state.kept.get(_KEY), stepping.held(own), state.run
     if seen is not None and not any(id(p) in holds for p in trainer.model.parameters()):
-        return  # another model's
+        return  # it is the optimizer of another model
     runstate.bind(own, state)
     contain("the ledger", _keep_books, trainer, state, own, whole)
     if seen is None or not _can_watch(run, own):
         return
-    from vlmguard_torch.watch.gradients import Watch  # before that, a run may have ended
+    from vlmguard_torch.watch.gradients import Watch  # imported only when it is needed
 
     made = Watch(
         seen.profile.model(trainer),
@@ -176,7 +176,7 @@ def settle(state: RunState) -> bool:
     if busy or run is None or run.strategy in _TAKEN:
         return False
     if registry.get().asks(run.framework, batch=kept.get(HEARS, True)):
-        return False  # a rule hears each batch
+        return False  # a rule judges each batch
     kept[_SETTLED] = True
     return True
 

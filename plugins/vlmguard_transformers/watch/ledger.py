@@ -45,7 +45,7 @@ def watch(trainer: Any, state: RunState, optimizer: Any, whole: bool) -> None:
         logs.watch(trainer, state)
     for each in list(others):
         if each is not made and stepping.held(each.optimizer()) & stepping.held(optimizer):
-            each.close(0.0)  # its parameters are another optimizer's now
+            each.close(0.0)  # its parameters belong to another optimizer now
     others.add(made)
     state.closes(made)
 

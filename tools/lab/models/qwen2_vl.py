@@ -136,7 +136,7 @@ def batch(kind: Kind) -> dict[str, Any]:
         image = torch.tensor([START, *[IMAGE] * TOKENS, END]).expand(ROWS, -1)
         labels = torch.cat([torch.full_like(image, -100), words], dim=1)
         words = torch.cat([image, words], dim=1)
-        # The first word after an image is not a label: every row has as many labels as without.
+        # The first word after an image is no label. So a row has as many labels as without one.
         labels[:, image.shape[1]] = -100
     found: dict[str, Any] = {
         "input_ids": words,
@@ -145,7 +145,7 @@ def batch(kind: Kind) -> dict[str, Any]:
         "dummy": kind.images == "dummy",
         "embedded": kind.embedded,
     }
-    # Newer releases ask which tokens are images.
+    # Newer releases take an argument that says which tokens are images.
     if kind.images == "real" and _wants_types():
         found["mm_token_type_ids"] = (words == IMAGE).int()
     if kind.images != "none":

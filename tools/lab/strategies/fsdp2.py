@@ -48,7 +48,7 @@ class FSDP2:
     def weights(self) -> dict[str, Any]:
         """Whole weights."""
         for module in self.model.modules():
-            if hasattr(module, "reshard"):  # units that the last backward left whole
+            if hasattr(module, "reshard"):  # the last backward left these unsharded
                 module.reshard()
         return {
             name: parameter.detach().full_tensor().numpy().copy()

@@ -52,7 +52,7 @@ class Rows(torch.utils.data.Dataset):
         whole.pop("token_type_ids", None)  # LLaVA has none
         labels = torch.full_like(whole["input_ids"], -100)
         labels[:, -len(said) :] = whole["input_ids"][:, -len(said) :]
-        # Its loss compares a place's logits with the same place's label.
+        # Its loss compares the logits at a place with the label at the same place.
         return {**whole, "labels": labels.roll(-1)}
 
 

@@ -54,7 +54,7 @@ def _words(cell: Cell, place: Place) -> Sequence[str]:
     if cell.tuning == "lora":
         told |= {"adapter": "lora", "lora_r": 4, "lora_alpha": 8, "lora_dropout": 0.0}
         told["lora_target_modules"] = MODULES
-        told |= {f"lora_{part}_kernel": False for part in ("mlp", "qkv", "o")}  # triton's
+        told |= {f"lora_{part}_kernel": False for part in ("mlp", "qkv", "o")}  # these need triton
     if cell.tower == "frozen" and cell.tuning == "full":
         told["unfrozen_parameters"] = ["^model.language_model", "^lm_head"]
     if cell.strategy.startswith("zero"):
@@ -63,7 +63,7 @@ def _words(cell: Cell, place: Place) -> Sequence[str]:
     settled = place.work / "src" / "axolotl" / "utils" / "config" / "__init__.py"
     text = settled.read_text().replace('{"": int(os.environ.get("LOCAL_RANK", 0))}', "None")
     settled.write_text(text)
-    named = place.work / "src" / "axolotl-0.0.0.dist-info"  # it asks for its own release
+    named = place.work / "src" / "axolotl-0.0.0.dist-info"  # it looks up its own release
     named.mkdir()
     (named / "METADATA").write_text("Metadata-Version: 2.1\nName: axolotl\nVersion: 0.0.0\n")
     config = place.data / "config.yaml"

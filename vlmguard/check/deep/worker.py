@@ -55,7 +55,7 @@ def refuse(folder: str) -> None:
         if not any(path == each or path.startswith(each + "/") for each in inside):
             raise PermissionError(f"{REFUSED} writing: {path}")
 
-    real = os.open  # its event does not tell where a relative name begins
+    real = os.open  # its audit event does not tell the folder of a relative path
 
     def opened(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
         if dir_fd is None or not flags & _WRITES:

@@ -91,7 +91,7 @@ def _yaml(text: str) -> Any:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     depth = 0
     try:
-        for event in yaml.parse(text, loader):  # the loader itself would fall through its stack
+        for event in yaml.parse(text, loader):  # the loader itself would overflow its stack
             depth += {"MappingStartEvent": 1, "SequenceStartEvent": 1, "MappingEndEvent": -1,
                       "SequenceEndEvent": -1}.get(type(event).__name__, 0)  # fmt: skip
             if depth > DEEPEST:

@@ -49,7 +49,7 @@ def _cell(cell: Any) -> Iterator[str]:
         yield f"(\n{rest}\n)"
     elif re.match(r"%%python3?\b", head):
         yield _python(rest)
-    elif re.match(r"%%(time|timeit|capture|prun|memit)\b", head):  # the cell runs as it is
+    elif re.match(r"%%(time|timeit|capture|prun|memit)\b", head):  # the rest of the cell runs
         yield from _cell({**cell, "source": rest})
     elif head.startswith("%%"):
         yield f"# {head}"

@@ -15,7 +15,7 @@ from vlmguard.runtime import definitions as finders
 
 P = ParamSpec("P")
 R = TypeVar("R")
-# Packages whose __init__ is long and lazy: where their names are defined.
+# Where the names of a package are defined whose __init__ is long and lazy.
 _HOME = {
     ("transformers", "TrainingArguments"): "transformers.training_args",
     ("transformers", "Seq2SeqTrainingArguments"): "transformers.training_args_seq2seq",

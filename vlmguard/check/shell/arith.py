@@ -47,7 +47,7 @@ class _Reader:
         self.depth = depth
         self.tokens: list[re.Match[str]] = []
         self.at = 0
-        self.idle = 0  # > 0 in the side of && || ?: that does not count
+        self.idle = 0  # > 0 in a side of && || ?: that is not evaluated
         at = 0
         while text[at:].strip():
             found = _TOKEN.match(text, at)

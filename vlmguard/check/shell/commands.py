@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _LOCAL = ("local", "declare", "typeset")
 _PYTHON = re.compile(r"python[\d.]*$")
 _SHELLS = {"bash", "sh", "dash", "zsh", "ksh"}
-# The shell's own that start another command: their options that take a value.
+# The shell's builtins that start another command, with their options that take a value.
 _OWN = {"exec": "a", "command": "", "builtin": "", "time": "fo"}
 _PLACES = {"PATH", "HOME", "PWD", "UID"}
 

@@ -149,7 +149,7 @@ class Machine(Commands):
                 answer = None
             except (Leave, RecursionError):
                 raise
-            except Exception as error:  # a fault of this reader: no verdict, and no crash
+            except Exception as error:  # a fault of this reader must not end the check
                 self.refuse(f"could not be read ({type(error).__name__})", item.line)
                 answer = None
             state.status = answer
@@ -184,7 +184,7 @@ class Machine(Commands):
         answer = self.run(command.first, state)
         for op, following in command.rest:
             if answer is None:
-                # an unknown left side: the right one is met and has no effect
+                # the left side is unknown, so nobody knows whether the right side runs
                 self.maybe(following, state)
             elif (answer == 0) == (op == "&&"):
                 answer = self.run(following, state)

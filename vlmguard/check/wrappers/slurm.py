@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-# What #SBATCH lines tell, as the variables that Slurm then sets.
+# The options of #SBATCH lines, with the variables that Slurm sets for them.
 _SBATCH = (
     (r"(?:--nodes|-N)[= ]*(\d+)", ("SLURM_NNODES", "SLURM_JOB_NUM_NODES")),
     (r"--ntasks-per-node[= ](\d+)", ("SLURM_NTASKS_PER_NODE",)),

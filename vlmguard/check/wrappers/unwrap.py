@@ -93,7 +93,7 @@ class _Reader:
                 self.at += 1
                 return
             elif not word.startswith("-") and word not in self.wrapper.clears:
-                if left and self.wrapper.operands == 9:  # its command stands in an option
+                if left and self.wrapper.operands == 9:  # an option holds its command
                     self.at += 1
                     continue
                 return

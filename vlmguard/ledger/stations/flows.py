@@ -94,7 +94,7 @@ class Flow:
         for made in self.sums:
             size = dot(made, made)
             told = length(self.given[0]) > UNTOLD * self.norm
-            told = told and length(made) * DIGITS > self.least  # else it is rounding, too
+            told = told and length(made) * DIGITS > self.least  # a smaller one is rounding, too
             if told and size > 0 and length(made) > self.bound * self.energy:
                 factor = dot(self.given[0], made) / size
                 if all(self.fits(each, made, factor) for each in self.given):

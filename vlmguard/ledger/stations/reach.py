@@ -101,7 +101,7 @@ class _Window:
     def add(self, place: int, past: _Past) -> None:
         """This window to what is known of a tensor."""
         fate = self.fate(place)
-        if fate in _SILENT:  # rows without images say nothing of a tower
+        if fate in _SILENT:  # rows without images tell nothing about a tower
             return
         same = fate == past.fate or (fate in DEAD and past.fate in DEAD)
         past.times = past.times + 1 if same else 1
@@ -141,7 +141,7 @@ def _entry(
     what = ", ".join(f"{n} of {total[kind]} {kind} tensors" for kind, n in here.items())
     since = memory.setdefault("since", {}).setdefault((fate, before), window.step)
     if fate == "dropped" and since != window.step:
-        return None  # by construction: said once
+        return None  # the model is built so: it is said once
     level: Literal["note", "warning"] = "note" if fate == "dropped" else "warning"
     why = f"{what} do not train: {_WHY[fate]}"
     why += ", unlike in an earlier window of such rows" if before else ""

@@ -182,12 +182,12 @@ class _Window:
         if word == "grown" and self._noise(self.odd):
             return True
         if word == "grown" and self.replaced.issuperset(flow.place for flow in found):
-            return True  # somebody put other gradients in their place
+            return True  # the user's code put other gradients in their place
         if word == "grown" and self._alone:
-            return True  # a weight decay by hand, a term of another task
+            return True  # the user's code may add a weight decay, or the gradient of another task
         if word == "own" and self._ran() == {"no_sync"}:
-            return True  # as local SGD, which averages weights
-        # Between backward and DeepSpeed's step there is no place for a user's code.
+            return True  # local SGD does so: it averages weights, not gradients
+        # No code of the user's can run between DeepSpeed's backward and its step.
         return word not in WRONG and not self.account.strategy.startswith("zero")
 
     @property

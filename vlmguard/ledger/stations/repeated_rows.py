@@ -31,9 +31,9 @@ def _on_all_ranks(
     distinct = memory.setdefault("distinct", set())
     distinct.update(row for rows in known for row in rows)
     whole = len(known) == account.world > 1 and bool(known[0])
-    # Ranks that share a model or a row have the same ones.
+    # Ranks that share a model or a row have the same rows by design.
     whole = whole and not any(page["rows"].get("shared") for page in pages if page is not None)
-    # Prompts of a policy gradient are the same by design.
+    # Under a policy gradient ranks have the same prompts by design.
     same = whole and not targets.of_both_signs([page for page in pages if page])
     same = same and all(rows == known[0] for rows in known)
     memory["same"] = memory.get("same", 0) + 1 if same else 0
@@ -66,7 +66,7 @@ def earlier(step: int, state: RunState | None = None) -> dict[str, int]:
         if at is None:
             continue
         if at <= last:
-            found.clear()  # another run's, before
+            found.clear()  # those lines were of an earlier run
         last = at
         known = figures.shown(line, "rows").get("digest")
         if known and at <= step:

@@ -216,7 +216,7 @@ def _unequal(taught: Sequence[Forward], step: int, by_class: bool) -> list[Entry
     if max(inside, ratio) <= limit:
         return []
     means = _means(taught, limit) if inside <= limit else ""
-    if not means or several:  # of two losses that are added, each may be a mean
+    if not means or several:  # each of two losses that are added may be a mean
         why = f"trained tokens weigh differently, by a factor of {max(inside, ratio):.2g}"
         return [Entry("VG621", "note", why, since=step)]
     why = (

@@ -143,7 +143,7 @@ class Leaves:
 
     def _since_none(self, n: int, found: torch.Tensor) -> None:
         if self._cleared < len(self.forwards):
-            self._clear()  # also what was cleared between this forward and its backward
+            self._clear()  # the user may have cleared some between this forward and its backward
             self._cleared = len(self.forwards)
         first, again = n not in self._micro, self._micro.get(n) == len(self.forwards)
         self._micro[n] = len(self.forwards)
@@ -204,8 +204,8 @@ class Leaves:
         if not self._opened:
             return
         self.stepping = True
-        # The last forward made nothing of these. Another gradient in the place of one may be what a
-        # wrapper copied, or may stand for one that was cleared.
+        # The last forward made no gradient for these. A new object in the place of one may be a
+        # copy that a wrapper made, or may have replaced one that was cleared.
         for n in [n for n in self.none if self._micro.get(n, 0) < len(self.forwards)]:
             if n in self._looked and self._other(n):
                 self.unread[n] = "its gradient was replaced after its last part"
@@ -223,7 +223,7 @@ class Leaves:
         self._nodes.clear()
         for used in self._bare:
             if not used._backward_hooks:
-                used._backward_hooks = None  # an empty dictionary costs each backward 1 µs
+                used._backward_hooks = None  # an empty dictionary would cost each backward 1 µs
         self._bare.clear()
         self.sharded.close()
         self._opened = False

@@ -75,8 +75,8 @@ def _rows(part: torch.Tensor, at: int) -> torch.Tensor:
         part = torch.nn.functional.pad(part, (ahead, behind))
     rows = part.view(-1, WIDTH)
     signs = _signs(part.device)
-    # By a 32-bit sign each product has 32 bits at least. Products and sums, no matrix product: that
-    # would be rounded under TF32 and autocast.
+    # A sign is a 32-bit float, so each product has at least 32 bits. This is not a matrix product:
+    # TF32 and autocast would round that.
     found = (rows * signs[first : first + len(rows)]).sum(0)
     return found * signs[at // BLOCK % _ROWS] if at >= BLOCK else found
 

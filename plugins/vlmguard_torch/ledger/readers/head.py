@@ -204,9 +204,9 @@ def _block(
         chances = made.detach().float().softmax(-1)
         for which, y in enumerate(targets):
             if len(y) == number:
-                # A head may know fewer words than the embedding (mllama's), and placeholders may be
-                # negative: an index out of range would end the process of a GPU. Where one is,
-                # nothing can be said: 1.0.
+                # A head may know fewer words than the embedding (mllama's does). Placeholders may
+                # be negative. On a GPU an index out of range would end the process. Where one is
+                # out of range, nothing is known: 1.0.
                 known = y.clamp(0, chances.shape[-1] - 1)
                 error = chances.scatter_add(
                     -1, known[:, None], torch.full_like(chances[:, :1], -1.0)

@@ -56,7 +56,7 @@ def _images(inputs: Mapping[str, Any]) -> Iterator[tuple[torch.Tensor, torch.Ten
 
 def _numbers(flat: torch.Tensor) -> torch.Tensor:
     low, high = flat.aminmax(dim=-1)
-    sums = flat.sum(-1, dtype=torch.float32).double()  # in 64 bits torch would copy all pixels
+    sums = flat.sum(-1, dtype=torch.float32).double()  # a sum in 64 bits would copy all pixels
     norms = torch.linalg.vector_norm(flat, dim=-1, dtype=torch.float32)
     return torch.stack([low.double(), high.double(), sums, norms.double()], -1)
 

@@ -29,7 +29,7 @@ class Ranks(Reader):
         if account.world < 2 or not whole:
             return {}
         ignored = getattr(self.subject.model, "_ddp_params_and_buffers_to_ignore", ())
-        own = {towers.plain(name) for name in ignored}  # each rank's own, as experts are
+        own = {towers.plain(name) for name in ignored}  # each rank has its own, for example experts
         sums = [checksum(p) for p in self.subject.parameters]
         index = [
             n for n, found in enumerate(sums)
@@ -49,7 +49,7 @@ def checksum(p: Any) -> Any:
         return None
     if data.layout != torch.strided or data.itemsize not in _BITS:
         return None
-    # Part by part: torch makes a copy in 64 bits of what it sums.
+    # Part by part, because torch copies what it sums to 64 bits.
     flat = data.view(_BITS[data.itemsize]).reshape(-1)
     total = torch.zeros((), dtype=torch.int64, device=data.device)
     for part in flat.split(_MOST):

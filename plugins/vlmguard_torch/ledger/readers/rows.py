@@ -103,7 +103,7 @@ class _Batch:
         flat = isinstance(mask, torch.Tensor) and mask.shape == ids.shape
         self.text = mask != 0 if flat else torch.ones_like(ids, dtype=torch.bool)
         alike = writes and isinstance(labels, torch.Tensor) and labels.shape == ids.shape
-        # From one device to the other would be a copy that waits.
+        # A copy from one device to another would wait for the GPU.
         self.labels = labels if alike and labels.device == ids.device else None
         self.places = _places(inputs.get("position_ids"), ids)
         self.bounded = not flat or any(inputs.get(name) is not None for name in _BOUNDS)

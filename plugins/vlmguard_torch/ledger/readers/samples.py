@@ -43,7 +43,7 @@ def sample(tensor: Any, like: Any = None) -> Any:
     """A view of some entries; None where they cannot be taken, or lie not as in ``like``."""
     if tensor is None or tensor.layout != torch.strided or not tensor.numel():
         return None
-    if hasattr(tensor, "__tensor_flatten__"):  # quantised: it may not know views
+    if hasattr(tensor, "__tensor_flatten__"):  # a quantised tensor may not support views
         return None
     if like is not None and (tensor.shape != like.shape or tensor.stride() != like.stride()):
         return None
@@ -51,7 +51,7 @@ def sample(tensor: Any, like: Any = None) -> Any:
     if flat is None:
         return None
     step = max(flat.numel() // COUNT, 1)
-    step -= step > 1 and step % 2 == 0  # an odd one meets all columns of a matrix
+    step -= step > 1 and step % 2 == 0  # an odd step reaches all columns of a matrix
     return flat[::step][:COUNT]
 
 

@@ -139,7 +139,7 @@ class Targets(Reader):
         if ids is None or not hidden.requires_grad:
             return False
         cast = Autocast.now(hidden.device.type)
-        # Without its graph, which would live on in a cycle if no backward came.
+        # Detached: a reference cycle would keep the graph alive if no backward came.
         each = _Forward(self._round, by_head, hidden.dtype, ids, cast, hidden.detach())
         self._forwards.append(each)
         hidden.register_hook(lambda gradient: contain(WHAT, self._gradient, each, gradient))
@@ -150,13 +150,13 @@ class Targets(Reader):
         """The token ids at these places: as the model is given them, or as they are embedded."""
         if not isinstance(hidden, torch.Tensor) or hidden.dim() != 3:
             return None
-        if hasattr(hidden, "device_mesh"):  # to read a DTensor may be a collective
+        if hasattr(hidden, "device_mesh"):  # reading a DTensor may be a collective
             return None
         known = (ids for ids in (self._given, self._looked) if isinstance(ids, torch.Tensor))
         return next((ids for ids in known if ids.shape == hidden.shape[:-1]), None)
 
     def _gradient(self, each: _Forward, gradient: torch.Tensor) -> None:
-        if each.hidden is None or gradient is None:  # nothing flows back to it
+        if each.hidden is None or gradient is None:  # no gradient reaches it
             return
         self._back = True
         with torch.no_grad():
@@ -253,8 +253,8 @@ def _read(head: Head, each: _Forward, sample: _Sample) -> tuple[torch.Tensor, to
         found = [_fit(sample.gradient[: len(d)].float(), d, ok, p)
                  for d, ok, p in zip(ways, there, likely, strict=True)]  # fmt: skip
         weights = found[0][0]
-        # nanmedian() waits for a GPU, and median over a dimension is refused where runs are to be
-        # deterministic.
+        # nanmedian() waits for a GPU. With deterministic algorithms, torch refuses a median over a
+        # dimension.
         rests = [rest.nanquantile(0.5, interpolation="lower") for _, rest in found]
         used = (~weights.isnan()).sum()
         numbers = [*sample.count, used, *_spread(weights), *rests]
@@ -275,7 +275,7 @@ def _fit(
 
 def _spread(weights: torch.Tensor) -> list[torch.Tensor]:
     """Tenth part, median, ninetieth, mean, and the share of negative ones."""
-    at = torch.linspace(0.1, 0.9, 3, device=weights.device)  # a copy from a list would wait
+    at = torch.linspace(0.1, 0.9, 3, device=weights.device)  # torch.tensor([…]) would wait
     negative = (weights < 0).sum() / (~weights.isnan()).sum()
     return [*weights.nanquantile(at), weights.nanmean(), negative]
 

@@ -117,7 +117,7 @@ class Update(Reader):
         """ "adam", "sgd", or "" for an optimizer whose update is not foreseen."""
         *_, inner = stepping.chain(self.subject.optimizer)
         kind = type(inner)
-        scaled = getattr(inner, "grad_scale", None) is not None  # a tensor: bool() would wait
+        scaled = getattr(inner, "grad_scale", None) is not None  # bool() of it would wait
         if kind.__module__.partition(".")[0] not in _FROM or scaled:
             return ""
         if _ADAM.fullmatch(kind.__name__):
