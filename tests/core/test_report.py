@@ -115,7 +115,8 @@ def test_torchrun_is_told_the_reason(monkeypatch, tmp_path):
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "x")
     monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / "error.json"))
     monkeypatch.setattr(stop.threading, "Timer", lambda *args: types.SimpleNamespace(start=int))
-    long = replace(FINDING, why="why " * 60, advice="do this, or that, or what stands in the docs of the framework")
+    advice = "do this, or that, or what stands in the docs of the framework"
+    long = replace(FINDING, why="why " * 60, advice=advice)
     with pytest.raises(Stop) as raised:
         guard.stop([long])
     assert "do this, or" not in str(raised.value)

@@ -489,6 +489,48 @@ def test_decoding_needs_none():
         assert handle.padded == 3
 
 
+class Projecting(Inner):
+    """Its forward calls the projector, also for features that were encoded before: as Llama4."""
+
+    def get_image_features(self, pixel_values, mode="plain"):
+        return [self.vision_tower(pixel_values)]
+
+    def forward(self, input_ids=None, pixel_values=None, encoded=None, cache=None):
+        embeds = self.get_input_embeddings()(input_ids)
+        if pixel_values is not None:
+            encoded = self.get_image_features(pixel_values)
+        if encoded is not None:
+            embeds = embeds + self.multi_modal_projector(encoded[0])[:, None]
+        return self.language_model(inputs_embeds=embeds, past_key_values=cache)
+
+
+class Handing(Model):
+    """Hands the encoded features to every forward of a ``generate``."""
+
+    def _prepare_multimodal_encoder_kwargs_for_generation(self, kwargs):
+        if "pixel_values" in kwargs:
+            kwargs["encoded"] = self.model.get_image_features(kwargs.pop("pixel_values"))
+        return kwargs
+
+
+def test_encoded_features_are_projected_where_the_model_does_it():
+    torch.manual_seed(0)
+    model, order = Handing(Projecting).eval(), []
+    blank_input.install(model, behind={"image": ("multi_modal_projector",)})
+    names = ("vision_tower", "language_model.embed_tokens", "multi_modal_projector")
+    for name in (*names, "language_model.layer"):
+        module = model.model.get_submodule(name)
+        module.register_forward_pre_hook(lambda *_, n=name: order.append(n))
+    found = []
+    for batch in (picture(), text(), picture()):
+        order.clear()
+        with torch.no_grad():
+            model.generate(**batch)
+        found.append(tuple(order))
+    assert found[0].count("multi_modal_projector") == 2, "once a forward"
+    assert found[1] == found[0] == found[2]
+
+
 def test_a_copy_and_a_pickle_do_nothing_of_ours():
     model = build()
     handle = blank_input.install(model)

@@ -29,7 +29,7 @@ For every class of transformers that generates and has a tower we made a tiny mo
 | **refuted** | no blank could be made, the row failed with it, or one of these conditions does not hold; the table says which |
 | **not tried** | the blank was not run: no row with a real input could be made, or the time for observing was over |
 
-If the blank is proven, it is put into the tiny model itself and tried again. Under "Every class" *image+video* is the trial of both blanks together, and "video not tried" names a kind that could not be tried.
+If the blank is proven, it is put into the tiny model itself and tried again, in a training step and in `generate`: the two tokens that a row of text gets stay the same, and it runs the modules with weights that a real input runs, in that order. Under "Every class" *image+video* is the trial of both blanks together, and "video not tried" names a kind that could not be tried.
 """
 Record = dict[str, Any]
 HASTENED = {"Gemma3nForConditionalGeneration", "PerceptionLMForConditionalGeneration"}
@@ -64,6 +64,7 @@ def _counts(records: Sequence[Record], both: Sequence[Record]) -> Iterator[str]:
     words = [answer(record) for record in both]
     missed = sum(bool(why) for record in both for why in record["held"].values())
     yield f"{told}. **{len(both)} of {len(records)} classes ran a row of text and one with an input: {words.count('proven')} proven, {words.count('refuted')} refuted, {words.count('not tried')} not tried; of those proven, {missed} did not hold on the model itself.** The last table says why the other {len(records) - len(both)} did not run both rows."
+    yield _generated(both)
     yield _bar(records, both)
     small = [record["class"] for record in both if record["class"] in SMALLER]
     if small:
@@ -79,6 +80,14 @@ def _counts(records: Sequence[Record], both: Sequence[Record]) -> Iterator[str]:
     if len(old) > 1:
         yield f"\nThe records were made with {len(old)} versions of vlmguard's code."
     yield ""
+
+
+def _generated(both: Sequence[Record]) -> str:
+    """How many classes generate with the blanks as without."""
+    told = [record["generates"] for record in both if record.get("generates")]
+    untried = sum(any(why.startswith("not tried") for why in one.values()) for one in told)
+    same = sum(not any(one.values()) for one in told)
+    return f"\nOf {len(told)} classes with a proven blank that can generate, {same} generate with it as without, {untried} do not generate from our rows, and {len(told) - same - untried} do not hold."
 
 
 def _bar(records: Sequence[Record], both: Sequence[Record]) -> str:
@@ -174,11 +183,11 @@ def _faults(kept: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _table(both: Sequence[Record]) -> Iterator[str]:
-    yield "| class | blank input | kinds | how it is made | reentrant checkpointing leaves without a gradient |"
-    yield "| --- | --- | --- | --- | --- |"
+    yield "| class | blank input | kinds | in `generate` | how it is made | reentrant checkpointing leaves without a gradient |"
+    yield "| --- | --- | --- | --- | --- | --- |"
     for record in both:
-        cells = [record["class"], _word(record), _kinds(record), _made(record), _dropped(record)]
-        yield f"| {' | '.join(cells)} |"
+        told = [_word(record), _kinds(record), _generates(record), _made(record), _dropped(record)]
+        yield f"| {' | '.join([record['class'], *told])} |"
     yield ""
 
 
@@ -195,6 +204,16 @@ def _kinds(record: Record) -> str:
         word = {True: "", False: " refuted", None: " not tried"}[blank["proven"]]
         told.append(f"{blank['kind']}{word}{why}")
     return "; ".join(told) or _escaped(record.get("impossible", ""))
+
+
+def _generates(record: Record) -> str:
+    """What came of `generate` with the blanks; "" if it was not asked."""
+    told = record.get("generates") or {}
+    faults = {f"{kind}: {_escaped(why)}": None for kind, why in told.items() if why}
+    same = {why for why in told.values()}
+    if len(same) == 1:
+        return _escaped(same.pop()) or "the same"
+    return "; ".join(faults)
 
 
 def _made(record: Record) -> str:

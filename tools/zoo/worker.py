@@ -18,7 +18,7 @@ from typing import Any
 import torch
 import transformers
 
-from tools.zoo import classes, configs
+from tools.zoo import classes, configs, generating
 from vlmguard_torch.blank import blank_input, neutral
 from vlmguard_torch.layout import towers
 from vlmguard_torch.observe import example_rows, measure, observer, row_trace
@@ -55,6 +55,7 @@ def told_of(name: str) -> dict[str, Any]:
         "impossible": blank_input.possible(model),
         "dropped": facts.dropped,
         "held": {each.kind: _held(model, facts, each.kind) for each in facts.blanks if each.proven},
+        "generates": _generates(model, facts),
         "weights": sum(weight.numel() for weight in model.parameters()),
         "observed_s": round(middle - begun, 2) if plain else None,
         "trial_s": round(time.thread_time() - middle - (middle - begun), 2) if plain else None,
@@ -96,6 +97,19 @@ def _held(model: Any, facts: Observed, kind: str) -> str:
     apart = [n for n, one in text.gradients.items() if not torch.equal(one, done.gradients[n])]
     loud = [n for n in wanted & done.reached if done.gradients[n].any()]
     return f"another gradient: {(apart + loud)[0]}" if apart + loud else ""
+
+
+def _generates(model: Any, facts: Observed) -> dict[str, str]:
+    """Kind of a proven blank → what goes wrong in ``generate``; {} if the class has none."""
+    proven = [each.kind for each in facts.blanks if each.proven]
+    if not proven or not getattr(model, "can_generate", bool)():
+        return {}
+    rows = example_rows.Rows(model, row_trace.TooLong)
+    for kind in ("text", *dict.fromkeys(kind for each in proven for kind in each.split("+"))):
+        rows.run(kind, lambda row: _trace(model, row))
+    return {
+        each: generating.told_of(model, facts, tuple(each.split("+")), rows) for each in proven
+    }
 
 
 def _trace(model: Any, row: Any) -> row_trace.Trace:

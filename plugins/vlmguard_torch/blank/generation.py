@@ -29,6 +29,8 @@ class Generating:
     def __init__(self) -> None:
         self.depth = 0
         self.encoded: frozenset[str] = frozenset()  # kinds whose towers `generate` has run
+        self.encoding = False  # whether its encoders run, before its first forward
+        self.unfinished: dict[str, list[torch.Tensor]] = {}  # kind → blank features, encoded only
         self.forwards = 0
         self.device: torch.device | None = None  # the device of its inputs
         self.told = False  # whether it was said that ranks may wait for each other
@@ -36,6 +38,11 @@ class Generating:
     def forward_ended(self) -> None:
         """A forward of the model is over."""
         self.forwards += bool(self.depth)
+
+    def to_finish(self) -> tuple[str, ...]:
+        """Kinds whose encoded features every forward has to finish: Llama 4 hands them to each
+        forward of a ``generate``, and its forward calls the projector."""
+        return () if self.encoding else tuple(self.unfinished)
 
     def may_blank(self, cache: Any) -> bool:
         """Whether a forward now may be one in which other ranks run towers: not while decoding."""
@@ -142,7 +149,7 @@ def generate(own: Any, model: Any, args: Any, kwargs: Any) -> Any:
     finally:
         state.depth -= 1
         if not state.depth:
-            state.encoded = frozenset()
+            state.encoded, state.unfinished = frozenset(), {}
 
 
 def _begin(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Generating | None:
@@ -152,7 +159,7 @@ def _begin(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Generat
         return None
     state: Generating = blank.generating
     if not state.depth:
-        state.encoded, state.forwards = frozenset(), 0
+        state.encoded, state.unfinished, state.forwards = frozenset(), {}, 0
         state.device = module_calls.device((*args, kwargs))
         _look(model, kwargs, blank)
     return state

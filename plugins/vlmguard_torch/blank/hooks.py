@@ -261,6 +261,8 @@ class Blank:
         missing = self._missing(kinds) if sure(self._needed(cache)) else []
         for kind in missing:
             features += self._run(kind, device)
+        for kind in self.generating.to_finish():
+            features += self._finish(kind, device)
         self.padded += bool(missing) and not self._padded
         self._padded = self._padded or bool(missing)
         return features
@@ -300,15 +302,25 @@ class Blank:
         self._busy = True
         self._gradients.begin_blank()
         try:
-            found = self._runner.run(kind, device, self._told)
+            found = self._runner.run(kind, device, self._told, self.generating.encoding)
         finally:
             self._busy = False
         if not found:
             raise TypeError(f"{kind}: the tower ran, and nothing of it was found")
         for path in self.layout.towers.get(kind, ()):
             self._calls[path] = self._calls.get(path, 0) + 1
+        if self.generating.encoding and kind in self._runner.behind:
+            self.generating.unfinished[kind] = found
         contain(_WHAT, self._gradients.watch, kind, found)
         return found
+
+    def _finish(self, kind: str, device: torch.device) -> list[torch.Tensor]:
+        """As the model does with features that ``generate`` had encoded, in each forward."""
+        self._busy = True
+        try:
+            return self._runner.finish(kind, device, self.generating.unfinished[kind])
+        finally:
+            self._busy = False
 
     def _thrown(self, *given: torch.Tensor) -> None:
         if not sure(module_calls.in_backward()):
@@ -325,10 +337,17 @@ class Blank:
             self.say = self.failed = lambda _: None
             self._padded = False
             with self._contained():
-                self._features(device, None, generation.ENCODED)
+                self._encoded(device)
             self.fault, (self.say, self.failed) = "", told
         self._calls.clear()
         self.generating.encoded = frozenset(generation.ENCODED)
+
+    def _encoded(self, device: torch.device) -> None:
+        self.generating.encoding = True
+        try:
+            self._features(device, None, generation.ENCODED)
+        finally:
+            self.generating.encoding = False
 
     @contextlib.contextmanager
     def _contained(self) -> Iterator[None]:

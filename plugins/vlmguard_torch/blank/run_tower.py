@@ -31,11 +31,15 @@ class Runner:
         self.made, self.behind = made, behind
         self._placed: dict[tuple[str, torch.device, torch.dtype], dict[str, Any]] = {}
 
-    def run(self, kind: str, device: torch.device, asked: Mapping[str, Any]) -> list[torch.Tensor]:
+    def run(
+        self, kind: str, device: torch.device, asked: Mapping[str, Any], encodes: bool = False
+    ) -> list[torch.Tensor]:
         """What the language model would read of it.
 
         asked: the forward's arguments; its options (a feature layer, a downsampling) decide which
         modules a real image would run, and go to the blank one too.
+        encodes: ``generate`` encodes before its first forward; what its features go through
+            afterwards is left to `finish`.
         """
         owner, towers = self.layout.owner, self.modules(kind)
         told = self._on(kind, device, _dtype(towers))
@@ -47,12 +51,20 @@ class Runner:
             if getattr(owner.config, "return_dict", True) is False:
                 told["return_dict"] = True  # as the model does: a tuple has no names
             features = zero_contribution.used(method(**told))
-            for path in self.behind.get(kind, ()):
-                module = owner.get_submodule(path)
-                features = [
-                    each for seen in features for each in zero_contribution.used(module(seen))
-                ]
-            return [*features, *self._own()]
+            return features if encodes and kind in self.behind else self._finished(kind, features)
+
+    def finish(
+        self, kind: str, device: torch.device, features: list[torch.Tensor]
+    ) -> list[torch.Tensor]:
+        """What the language model would read of features that were encoded before."""
+        with _undisturbed(device), _still(self.modules(kind)):
+            return self._finished(kind, features)
+
+    def _finished(self, kind: str, features: list[torch.Tensor]) -> list[torch.Tensor]:
+        for path in self.behind.get(kind, ()):
+            module = self.layout.owner.get_submodule(path)
+            features = [each for seen in features for each in zero_contribution.used(module(seen))]
+        return [*features, *self._own()]
 
     def _own(self) -> list[torch.Tensor]:
         """Parameters of the owner's own, used as the model uses them: what shards weights gathers
