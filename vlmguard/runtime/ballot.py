@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 _PAUSE = (0.01, 1.2)  # seconds between two looks: the first, doubled up to the second
-_SERVED = 50e-6  # seconds that the server needs for a rank: a first pause is as long for all
+_SERVED = 50e-6  # seconds that the server needs for one rank; a first pause gives it time for all
 _APART = 2.0  # seconds by which the clocks of two nodes may differ
 _MOST = 32
 """Different values that are read: ranks that differ in more ways are not told apart."""
@@ -146,7 +146,7 @@ def decide(ballot: Ballot, rank: int, world: int, value: object, wait: float) ->
         Whatever a store raises.
     """
     came = ballot.cast(rank, value)
-    if came > world:  # marks of an earlier membership are there: the others must not wait
+    if came > world:  # marks of an earlier membership are there: end the others' wait
         found = ballot.publish(rank, world)
         return found if _own(found) else Decision(False, came)
     if came < world and until(ballot.decided, wait, world):

@@ -58,7 +58,7 @@ class Progress:
     zeros: list[Line] = field(default_factory=list)
     sound: int = 0  # how many losses are not 0.0; masked: how many rows are said to be masked
     masked: int = 0
-    loading: Line | None = None  # the last progress bar of something else
+    loading: Line | None = None  # the last progress bar that is not the training's
     preparing: Line | None = None  # the last line before any step that says that data is made ready
     final: Line | None = None  # the last line with any text
     restarts: list[int] = field(default_factory=list)  # places where a bar began again

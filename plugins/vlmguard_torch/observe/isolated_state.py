@@ -85,7 +85,7 @@ def _defaults() -> Iterator[None]:
     try:
         torch.set_default_dtype(torch.float32)
         with (
-            torch.device("cpu") if elsewhere else contextlib.nullcontext(),  # it is slow
+            torch.device("cpu") if elsewhere else contextlib.nullcontext(),  # slow: only if needed
             torch.inference_mode(False),
             torch.enable_grad(),
             torch.autocast("cpu", enabled=False),

@@ -73,7 +73,7 @@ class _Tower(Hooked):
         return [name for name, p in self.watched if p.requires_grad], left
 
     def _made(self, name: str, p: Any) -> bool:
-        # An optimizer that steps in backward has used and freed the gradient already.
+        # An optimizer that steps in backward has used the gradient already.
         return name in self.reached or hasattr(p, "_in_backward_optimizers")
 
     def judge(

@@ -94,7 +94,7 @@ class Abreast(Hooked):
         ours = agree.token(self.state)
         where = f"{ours}/{self.steps}/{self.forwards}"
         if ours is None or not exchange.leave(f"{where}/{mine}", self.state.number):
-            self.close()  # no store, or old marks: the run goes on unguarded
+            self.close()  # no store, or old marks: nothing is compared
             return
         self._left.append(f"{where}/{mine}")
         if exchange.left(f"{where}/{other}", self.state.number) and self.state.run is not None:
