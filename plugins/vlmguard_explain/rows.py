@@ -37,8 +37,10 @@ def main(words: Sequence[str] | None = None) -> int:
     add("--longest", metavar="N", type=int, help="name rows with more than N characters of text")
     add("--tokenizer", metavar="FOLDER", help="a model's folder: --longest then counts tokens")
     add("--kept", metavar="OUT", help="write the sound rows to this file; only with one FILE")
-    add("--blank", metavar="OUT", help="write all rows to this file, text with a blank image")
+    add("--blank", metavar="OUT", help="write all rows of one FILE here, text with a blank image")
     asked = parser.parse_args(list(sys.argv[2:] if words is None else words))
+    if len(asked.files) > 1 and (asked.kept or asked.blank):
+        parser.error("--kept and --blank write the rows of one FILE: give one at a time")
     bad = 0
     for name in asked.files:
         try:
@@ -51,8 +53,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _file(path: Path, asked: argparse.Namespace) -> int:
     """How many findings a file has; prints them, writes what was asked for."""
-    sound, bad, rows = [], [], list(_rows(path))
-    asked.encode = str
+    sound, bad, rows, asked.encode = [], [], list(_rows(path)), str
     if asked.tokenizer:
         text = Path(asked.tokenizer, "tokenizer.json").read_text(encoding="utf-8")
         asked.encode = import_module("tokenizers").Tokenizer.from_str(text).encode
@@ -141,8 +142,7 @@ def _images(row: Row, root: Path) -> Iterator[str]:
         except Exception as error:  # each decoder raises its own
             yield f"{root / name}: {error}"
             continue
-        if long > NARROW * short or short * long > HUGE:
-            shape = "too narrow" if long > NARROW * short else "very large"
+        if shape := "too narrow" if long > NARROW * short else "very large" * (short * long > HUGE):
             yield f"{root / name}: {short} × {long} pixels, {shape}"
 
 

@@ -49,7 +49,7 @@ def test_loads_no_torch_and_no_plugin_machinery():
         ("--strategy zero3 --tuning lroa", "did you mean lora?"),
         ("--strategy zero3 --deepsped 0.16.9", "--deepspeed"),
         ("--strategy ddp --torch two", "'two' is no release"),
-        ("--strategy ddp --accumulation 3", "is none (there is: 1, 2)"),
+        ("--strategy ddp --accumulation 3", "is not one of its values (there is: 1, 2)"),
         ("--tuning lora", "--strategy is missing"),
         ("--strategy ddp --torch", "requires an argument"),
     ],
@@ -69,6 +69,17 @@ def test_a_training_in_the_place_of_a_command(words, meant):
     done = vlmguard(words)
     assert done.returncode == 2
     assert meant in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--kept", "--blank"])
+def test_rows_of_two_files_are_not_written_to_one(option, tmp_path):
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_text("[]")
+    out = tmp_path / "out.json"
+    done = vlmguard(f"rows {tmp_path}/a.json {tmp_path}/b.json {option} {out}")
+    assert done.returncode == 2
+    assert "give one at a time" in done.stderr
+    assert not out.exists()
 
 
 def test_the_other_commands_know_it_too():

@@ -210,7 +210,7 @@ def _generates(record: Record) -> str:
     """What came of `generate` with the blanks; "" if it was not asked."""
     told = record.get("generates") or {}
     faults = {f"{kind}: {_escaped(why)}": None for kind, why in told.items() if why}
-    same = {why for why in told.values()}
+    same = set(told.values())
     if len(same) == 1:
         return _escaped(same.pop()) or "the same"
     return "; ".join(faults)

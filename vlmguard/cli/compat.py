@@ -109,7 +109,7 @@ def _value(axis: str, word: str) -> str:
         messages.fail("--strategy: zero0 (DeepSpeed without partitioning) was not measured")
     from vlmguard.core.settings import nearest
 
-    messages.fail(f"--{axis}: {word!r} is none{nearest(word.lower(), _AXES[axis])}")
+    messages.fail(f"--{axis}: {word!r} is not one of its values{nearest(word.lower(), _AXES[axis])}")
 
 
 def _plain(word: str) -> str:
