@@ -14,14 +14,14 @@ import os
 import sys
 from collections.abc import Sequence
 
-from vlmguard_explain.cause import judge
+from vlmguard_explain.cause import whole_run
 from vlmguard_explain.cause.candidates import Answer
 from vlmguard_explain.match.catalogue import load, table
 from vlmguard_explain.run import digest as digests_
 from vlmguard_explain.run import logfacts
 from vlmguard_explain.run.digest import Digest
 from vlmguard_explain.show import formats, guard_report, show
-from vlmguard_explain.source import clean, reader, sources
+from vlmguard_explain.source import clean, log_reader, sources
 
 STATUS = {"finished": 0, "explained": 1, "unknown": 3, "unfinished": 4}
 UNREADABLE = 2
@@ -65,17 +65,17 @@ def explain(words: Sequence[str]) -> tuple[Answer, list[Digest]]:
     if not digests and not reports:
         raise sources.Unreadable(f"no log in {', '.join(words)}")
     facts = guard_report.facts(logfacts.of_text(d.text for d in digests[:16]), entries)
-    answer = judge.by_facts(judge.judge(digests, facts), digests)
+    answer = whole_run.by_facts(whole_run.judge(digests, facts), digests)
     answer.guard = guard_report.said(entries, digests)
     return guard_report.decided(answer, answer.guard), digests
 
 
-def _read(source: sources.Source, share: int) -> list[reader.Piece]:
+def _read(source: sources.Source, share: int) -> list[log_reader.Piece]:
     """One log; of several each head and tail are shorter. Raises `sources.Unreadable`."""
-    head, tail = (max(size // share, 32 << 10) for size in (reader.HEAD, reader.TAIL))
+    head, tail = (max(size // share, 32 << 10) for size in (log_reader.HEAD, log_reader.TAIL))
     with sources.stream(source) as file:
-        blocks = sources.blocks(file, reader.BLOCK)
-        pieces = reader.read(blocks, reader.finder(strings()), head, tail)
+        blocks = sources.blocks(file, log_reader.BLOCK)
+        pieces = log_reader.read(blocks, log_reader.finder(strings()), head, tail)
     start = pieces[0].data[:65536] if pieces else b""
     odd = len(start) - len(start.translate(None, _CONTROL))
     # of 256 bytes noise has 24 of these, a log almost none

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from vlmguard.check import hf
-from vlmguard.check.facts import Draft
+from vlmguard.check.drafted_run import Draft
 from vlmguard.check.framework import CannotTell, Framework
 from vlmguard.check.launcher import Job
 from vlmguard.check.reading import python_files, scripts
 from vlmguard.check.reading.fields import Values
-from vlmguard.check.reading.files import Files
+from vlmguard.check.reading.named_files import Files
 
 
 class FlagEmbedding(Framework):

@@ -12,12 +12,12 @@ from typing import Any
 
 from vlmguard.check import hf
 from vlmguard.check.reading.fields import Values
-from vlmguard.check.reading.files import Files
+from vlmguard.check.reading.named_files import Files
 from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.fixture import Scene
 from vlmguard.rehearse.framework import Commands, Described
 from vlmguard.rehearse.request import Request
-from vlmguard_transformers.rehearsal import flags, harmless
+from vlmguard_transformers.rehearsal import cpu_flags, harmless
 from vlmguard_transformers.rehearsal.shrunk import make as make
 from vlmguard_transformers.rehearsal.shrunk import ready as ready
 from vlmguard_transformers.rehearsal.shrunk import remote as remote
@@ -82,9 +82,9 @@ def commands(
     for names, why in _DROPPED:
         argv.replace(names, why)
     rate = 0.1 if ".reranker." in request.entry else 0.01
-    wrapper = flags.settle(argv, request, made, steps, rate)
+    wrapper = cpu_flags.settle(argv, request, made, steps, rate)
     argv.set("train_data", single)
-    return Commands(tuple(argv.words), tuple(flags.reference(argv, request).words),
+    return Commands(tuple(argv.words), tuple(cpu_flags.reference(argv, request).words),
                     {}, tuple(argv.notes), wrapper)  # fmt: skip
 
 
@@ -97,7 +97,7 @@ def own(request: Request, made: Mapping[str, Any], rows: Path, steps: int) -> Co
                 f"their passages, {many * 4 / 1e9:.1f} GB in float32")  # fmt: skip
     for names, why in _DROPPED:
         argv.replace(names, why)
-    env = flags.settle(argv, request, made, steps, None)
+    env = cpu_flags.settle(argv, request, made, steps, None)
     argv.set("train_data", rows)
     unseen = (NEGATIVES,) if across else ()
     return Commands(tuple(argv.words), (), env, unseen=unseen)

@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 from vlmguard.check import hf
-from vlmguard.check.facts import Draft
+from vlmguard.check.drafted_run import Draft
 from vlmguard.check.framework import CannotTell, Edit, Framework
 from vlmguard.check.launcher import Job, count
 from vlmguard.check.reading import model_config, python_files, row_kinds, scripts
 from vlmguard.check.reading.fields import Field, Values, Wrong
-from vlmguard.check.reading.files import Files, Unreadable
+from vlmguard.check.reading.named_files import Files, Unreadable
 from vlmguard.check.shell.state import known
 from vlmguard.core.findings import Variant
 from vlmguard_transformers.check import flags_of

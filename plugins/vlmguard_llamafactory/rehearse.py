@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from vlmguard.check.reading.fields import Values
-from vlmguard.check.reading.files import Files
+from vlmguard.check.reading.named_files import Files
 from vlmguard.check.shell.state import known
 from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.fixture import Scene
 from vlmguard.rehearse.framework import Commands, Described
 from vlmguard.rehearse.request import Request
-from vlmguard_llamafactory import formats
+from vlmguard_llamafactory import dataset_formats
 from vlmguard_transformers.data import cut
-from vlmguard_transformers.rehearsal import flags, harmless
+from vlmguard_transformers.rehearsal import cpu_flags, harmless
 from vlmguard_transformers.rehearsal.shrunk import make as make
 from vlmguard_transformers.rehearsal.shrunk import ready as ready
 from vlmguard_transformers.rehearsal.shrunk import remote as remote
@@ -75,7 +75,7 @@ def describe(values: Values, entry: str, files: Files) -> Described:
     evaluated: tuple[str, ...] = ()
     if not obstacle:
         named = _entries(_names(values.get("dataset")), folder, files)
-        if stage != "sft" and not formats.one(named.values()):
+        if stage != "sft" and not dataset_formats.one(named.values()):
             obstacle = f"stage {stage} with data sets of more than one format: not rehearsed"
         data = tuple(_file(name, entry, folder, files) for name, entry in named.items())
         tests = _entries(_names(values.get("eval_dataset")), folder, files)
@@ -87,10 +87,10 @@ def describe(values: Values, entry: str, files: Files) -> Described:
         shuffled=not values.true("disable_shuffling"),
         blocks=True,
         # KTO's loss takes the mean over all ranks
-        paired=stage == "kto" or flags.own_tokens(values),
+        paired=stage == "kto" or cpu_flags.own_tokens(values),
         fewest=int(batch) if values.true("dataloader_drop_last") else 0,
-        evaluates=flags.evaluates(values),
-        generates_at_evaluation=flags.generates_at_evaluation(values),
+        evaluates=cpu_flags.evaluates(values),
+        generates_at_evaluation=cpu_flags.generates_at_evaluation(values),
         evaluated=evaluated,
         row=_ROWS.get(stage, ""),
         media_root=files.path(str(values.get("media_dir") or folder)),
@@ -158,7 +158,7 @@ def commands(
     batches of the file, so that both read it in the order for one rank."""
     lora = (Argv(list(request.argv)).get("finetuning_type") or "lora") == "lora"
     argv, wrapper = _located(request, made, single, steps, 1 if lora else 0.1)
-    other = flags.reference(argv, request)
+    other = cpu_flags.reference(argv, request)
     other.drop("use_reentrant_gc")
     other.set("disable_gradient_checkpointing", True)
     return Commands(
@@ -187,7 +187,7 @@ def _located(
         argv.replace(names, why)
     if rate is not None:
         argv.drop(*_ADAPTIVE)
-    wrapper = flags.settle(argv, request, made, steps, rate)
+    wrapper = cpu_flags.settle(argv, request, made, steps, rate)
     _media(argv, request, rows)
     _data(argv, before, request, rows)
     given = argv.get("flash_attn")
@@ -209,10 +209,10 @@ def _data(argv: Argv, before: Argv, request: Request, rows: Path) -> None:
         names = [name for words in before.values("dataset") or () for name in _names(words)]
         home = before.get("dataset_dir") or "data"
         every = list(_entries(names, home, Files(request.folder)).values())
-        entry = formats.bare(every[0])
-        if not formats.one(every):
+        entry = dataset_formats.bare(every[0])
+        if not dataset_formats.one(every):
             read = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-            made, entry = formats.mixed(read, every)
+            made, entry = dataset_formats.mixed(read, every)
             file.write_text("".join(json.dumps(row) + "\n" for row in made), "utf-8")
             argv.notes.append("rows of several formats, written alike")
     told = {"rehearsed": {**entry, "file_name": file.name}}
@@ -233,11 +233,11 @@ def _evaluated(
     home = before.get("dataset_dir") or "data"
     own = [e for e in _entries(names, home, Files(request.folder)).values() if e.get("file_name")]
     argv.set("eval_dataset", "evaluated")
-    return {**(formats.bare(own[0]) if own else entry), "file_name": "evaluated.jsonl"}
+    return {**(dataset_formats.bare(own[0]) if own else entry), "file_name": "evaluated.jsonl"}
 
 
 def _stand_in(row: str) -> dict[str, Any]:
-    entry = {**formats.OWN, "columns": dict(formats.OWN["columns"])}
+    entry = {**dataset_formats.OWN, "columns": dict(dataset_formats.OWN["columns"])}
     if row == "pair":
         entry["ranking"] = True
         entry["columns"] |= {"chosen": "chosen", "rejected": "rejected"}
@@ -248,7 +248,7 @@ def _stand_in(row: str) -> dict[str, Any]:
 
 def _media(argv: Argv, request: Request, rows: Path) -> None:
     """Few pixels and frames."""
-    few = flags.PIXELS
+    few = cpu_flags.PIXELS
     if request.data:
         longest = argv.get("cutoff_len") or str(CUTOFF)
         own = argv.get("image_max_pixels") or str(OWN_PIXELS)

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from vlmguard.check import hf, loss
-from vlmguard.check.facts import Draft
+from vlmguard.check import hf, loss_flags
+from vlmguard.check.drafted_run import Draft
 from vlmguard.check.framework import CannotTell, Edit, Framework
 from vlmguard.check.launcher import Job, count
 from vlmguard.check.reading import python_files, row_kinds
 from vlmguard.check.reading.fields import Field, Values, Wrong
-from vlmguard.check.reading.files import Files
+from vlmguard.check.reading.named_files import Files
 from vlmguard.core.findings import Finding
 from vlmguard_swift import check_registry as registry
 from vlmguard_transformers.check import flags_of
@@ -200,7 +200,7 @@ def _generates(values: Values, entry: str) -> bool:
 def _smoothed(values: Values, draft: Draft) -> None:
     """With smoothed labels neither ranks nor micro-batches are divided by."""
     times = draft.world * draft.accumulation
-    if loss.smoothed(values) and times > 1:
+    if loss_flags.smoothed(values) and times > 1:
         draft.findings.append(Finding(
             "VG622", "warning",
             f"label_smoothing_factor: updates become up to {times} times too large, once for each "

@@ -13,7 +13,7 @@ from pathlib import Path
 from vlmguard.check.reading import model_config as models
 from vlmguard.check.reading import python_files
 from vlmguard.check.reading.fields import Values
-from vlmguard.check.reading.files import Files
+from vlmguard.check.reading.named_files import Files
 from vlmguard.core.facts import Certainty
 
 _MODELS = ("swift.model.models", "swift.llm.model.model")

@@ -14,7 +14,7 @@ from typing import Any
 
 from vlmguard.check.reading import python_files
 from vlmguard.check.reading.fields import Values
-from vlmguard.check.reading.files import Files
+from vlmguard.check.reading.named_files import Files
 from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.fixture import Scene
 from vlmguard.rehearse.framework import Commands, Described
@@ -24,8 +24,8 @@ from vlmguard_swift.rehearse_obstacles import many, obstacle
 from vlmguard_swift.rehearse_rows import kind_of
 from vlmguard_swift.rehearse_rows import shaped as shaped
 from vlmguard_transformers.data import cut
-from vlmguard_transformers.rehearsal import flags, harmless
-from vlmguard_transformers.rehearsal.flags import PIXELS
+from vlmguard_transformers.rehearsal import cpu_flags, harmless
+from vlmguard_transformers.rehearsal.cpu_flags import PIXELS
 from vlmguard_transformers.rehearsal.shrunk import make as make
 from vlmguard_transformers.rehearsal.shrunk import ready as ready
 from vlmguard_transformers.rehearsal.shrunk import remote as remote
@@ -85,7 +85,7 @@ def _together(values: Values, kind: str) -> bool:
     """
     losses = many(values.get("loss_type"))
     together = kind == "kto" or "bco_pair" in losses or values.get("task_type") == "embedding"
-    return together or flags.own_tokens(values)
+    return together or cpu_flags.own_tokens(values)
 
 
 def load() -> None:
@@ -139,7 +139,7 @@ def commands(
     argv, env = _located(request, made, rows, steps)
     if request.generates:
         _groups(argv, request)
-    wrapper = _wrapper(argv, request, made, flags.written)
+    wrapper = _wrapper(argv, request, made, cpu_flags.written)
     _numbers(argv)
     reference = _reference(argv, request, single)
     return Commands(tuple(argv.words), reference, env, tuple(argv.notes), wrapper)
@@ -148,8 +148,8 @@ def commands(
 def own(request: Request, made: Mapping[str, Any], rows: Path, steps: int) -> Commands:
     """The command with its own optimizer, dtype, clipping and accumulation."""
     argv, env = _located(request, made, rows, steps)
-    wrapper = _wrapper(argv, request, made, flags.written_own)
-    if argv.get("torch_dtype") is None and (dtype := flags.dtype(request.model)):
+    wrapper = _wrapper(argv, request, made, cpu_flags.written_own)
+    if argv.get("torch_dtype") is None and (dtype := cpu_flags.dtype(request.model)):
         argv.set("torch_dtype", dtype)
     unseen = (REWARDS,) if request.row == "prompt" else ()
     return Commands(tuple(argv.words), (), env, (), wrapper, unseen)
@@ -161,7 +161,7 @@ def _wrapper(
     """What wraps the model, as small as it is: flags in place, and variables of its launcher."""
     if given := argv.get("deepspeed"):
         argv.set("deepspeed", _known(given))
-    return flags.strategy(argv, request, flags.ratio(made), written)
+    return cpu_flags.strategy(argv, request, cpu_flags.ratio(made), written)
 
 
 def _llamapro(argv: Argv) -> bool:
@@ -195,7 +195,7 @@ def _located(
     env = _replaced(argv, request, rows)
     argv.set("model", made["folder"])
     few = int(env.get("MAX_PIXELS", PIXELS))
-    flags.smaller(made["folder"], argv, max(few, PIXELS), request.model)
+    cpu_flags.smaller(made["folder"], argv, max(few, PIXELS), request.model)
     _beside(argv, Path(made["folder"]))
     argv.set("dataset", rows)
     argv.drop("val_dataset")
@@ -225,7 +225,7 @@ def _beside(argv: Argv, tiny: Path) -> None:
     server = argv.values("teacher_model_server") is not None
     if server or argv.values("teacher_model") is not None:
         argv.drop("teacher_model_server", "teacher_model_type")
-        argv.set("teacher_model", flags.another(tiny))
+        argv.set("teacher_model", cpu_flags.another(tiny))
         argv.notes.append("--teacher_model: the same tiny model with other weights")
 
 

@@ -6,13 +6,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from vlmguard.check import hf, loss
-from vlmguard.check.facts import Draft
+from vlmguard.check import hf, loss_flags
+from vlmguard.check.drafted_run import Draft
 from vlmguard.check.framework import CannotTell, Framework
 from vlmguard.check.launcher import Job
 from vlmguard.check.reading import model_config, python_files, row_kinds, scripts
 from vlmguard.check.reading.fields import Values
-from vlmguard.check.reading.files import Files
+from vlmguard.check.reading.named_files import Files
 
 
 class Plain(Framework):
@@ -54,8 +54,8 @@ class Plain(Framework):
         draft.doubts += doubts if found.sees else []
         draft.repeats = "possible" if found.sees and draft.checkpointed else "no"
         hf.accumulation(values, draft)
-        loss.own(entry, draft)
-        loss.unshifted(values, found.config, draft)
+        loss_flags.own(entry, draft)
+        loss_flags.unshifted(values, found.config, draft)
         if draft.strategy == "ddp":
             hf.find_unused(values, draft, plain_model=True)
         return draft

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from vlmguard.check import hf, loss
-from vlmguard.check.facts import Draft
+from vlmguard.check import hf, loss_flags
+from vlmguard.check.drafted_run import Draft
 from vlmguard.check.framework import CannotTell, Framework
 from vlmguard.check.launcher import ACCELERATE, Job
 from vlmguard.check.reading import model_config, python_files, row_kinds, scripts
 from vlmguard.check.reading.fields import Values
-from vlmguard.check.reading.files import Files
+from vlmguard.check.reading.named_files import Files
 
 _OTHER = ("env", "vllm-serve", "chat", "skills")
 # Flags that `trl sft` gives to `accelerate launch`.
@@ -97,7 +97,7 @@ class Trl(Framework):
         draft.repeats = "possible" if draft.trains.get("vision") and draft.checkpointed else "no"
         hf.accumulation(values, draft)
         if "." in entry:
-            loss.own(entry, draft)
+            loss_flags.own(entry, draft)
         return draft
 
     def _towers(self, values: Values, found: model_config.Model, draft: Draft) -> None:

@@ -14,13 +14,13 @@ from typing import Any
 
 from vlmguard.check import hf
 from vlmguard.check.reading.fields import Values
-from vlmguard.check.reading.files import Files
+from vlmguard.check.reading.named_files import Files
 from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.fixture import Scene
 from vlmguard.rehearse.framework import Commands, Described
 from vlmguard.rehearse.request import Request
 from vlmguard_transformers.data import cut
-from vlmguard_transformers.rehearsal import flags, harmless
+from vlmguard_transformers.rehearsal import cpu_flags, harmless
 from vlmguard_transformers.rehearsal.shrunk import make as make
 from vlmguard_transformers.rehearsal.shrunk import ready as ready
 from vlmguard_transformers.rehearsal.shrunk import remote as remote
@@ -81,10 +81,10 @@ def describe(values: Values, entry: str, files: Files) -> Described:
         shuffled=_shuffled(values, verb),
         blocks=True,
         # KTO's loss takes the mean over all ranks
-        paired=verb in ("grpo", "kto") or flags.own_tokens(values),
+        paired=verb in ("grpo", "kto") or cpu_flags.own_tokens(values),
         row=_ROWS.get(verb, ""),
         fewest=int(batch) if values.true("dataloader_drop_last") else 0,
-        evaluates=verb != "grpo" and flags.evaluates(values),
+        evaluates=verb != "grpo" and cpu_flags.evaluates(values),
         evaluated=tuple(file for name in names for file in _files(name, test, files)),
         code=(f"--reward_funcs {' '.join(own)}",) if own else (),
         obstacle=_obstacle(values, entry, verb),
@@ -170,7 +170,7 @@ def commands(
     argv.set("dataset_name", _table(request, single, "table"))
     if request.row == "prompt":
         _generating(argv)
-    other = flags.reference(argv, request)
+    other = cpu_flags.reference(argv, request)
     return Commands(tuple(argv.words), tuple(other.words), SILENT, tuple(argv.notes), wrapper)
 
 
@@ -199,9 +199,9 @@ def _located(
         argv.replace(names, why)
     if request.evaluates:
         argv.set("dataset_test_split", "test")
-    wrapper = flags.settle(argv, request, made, steps, rate,
+    wrapper = cpu_flags.settle(argv, request, made, steps, rate,
                                     _pixels(argv, request, made["folder"], rows))  # fmt: skip
-    flags.sdpa(argv, "attn_implementation")
+    cpu_flags.sdpa(argv, "attn_implementation")
     argv.set("dataset_train_split", "train")
     argv.set("per_device_train_batch_size", request.batch)
     return wrapper
@@ -212,8 +212,8 @@ def _pixels(argv: Argv, request: Request, tiny: str, rows: Path) -> int:
     what generates does not cut."""
     given = argv.get("max_length") or ("1024" if "max_length" in argv.known else "")
     longest = int(given) if given.isdigit() and request.row != "prompt" else 0
-    few = flags.PIXELS
-    most = flags.limit(request.model)
+    few = cpu_flags.PIXELS
+    most = cpu_flags.limit(request.model)
     if not most or not request.data:
         return few
     root = request.media_root or request.folder

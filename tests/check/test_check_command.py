@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from vlmguard.check import facts, judge, launcher, show
+from vlmguard.check import drafted_run, judge, launcher, show
 from vlmguard.check.answer import Answer
-from vlmguard.check.facts import Draft
+from vlmguard.check.drafted_run import Draft
 from vlmguard.check.reading import python_files, row_kinds
 from vlmguard.check.reading.fields import Field
-from vlmguard.check.reading.files import Files, Unreadable
+from vlmguard.check.reading.named_files import Files, Unreadable
 from vlmguard.check.reading.row_kinds import Rows
 from vlmguard.check.script import Reading
 from vlmguard.check.shell.state import Call
@@ -125,7 +125,7 @@ def test_rows_decide_what_may_be_unused(kinds, complete, strategy, pads, level):
     from vlmguard import registry
 
     met = Rows(frozenset(kinds), complete)
-    run = facts.run(draft(strategy=strategy, rows=met, pads_itself=pads))
+    run = drafted_run.run(draft(strategy=strategy, rows=met, pads_itself=pads))
     found = {f.code: f.level for f in registry.get().pre_wrap(run)}
     assert found.get("VG106") == level
 
@@ -156,7 +156,7 @@ def test_field_kinds():
 def test_evaluation_is_judged_by_its_own_rows(evaluated, when, told, tmp_path):
     """Training rows of text alone, under ZeRO-3: nothing waits, but in an evaluation of both."""
     from vlmguard.check.reading.fields import Values
-    from vlmguard.check.reading.files import Files
+    from vlmguard.check.reading.named_files import Files
 
     for name, images in (("mixed", [["a"], []]), ("text", [[], []])):
         lines = [json.dumps({"messages": [], "images": each}) + "\n" for each in images]

@@ -11,7 +11,7 @@ import pytest
 
 from vlmguard.check import script
 from vlmguard.check.reading import model_config, row_kinds
-from vlmguard.check.reading.files import Files, Unreadable
+from vlmguard.check.reading.named_files import Files, Unreadable
 
 MEGA = 1 << 20
 TEXT = {"messages": [{"role": "user", "content": "a"}]}

@@ -11,7 +11,7 @@ from pathlib import Path
 from vlmguard.check import framework, script
 from vlmguard.check.deep import client
 from vlmguard.check.reading import fields
-from vlmguard.check.reading.files import Files
+from vlmguard.check.reading.named_files import Files
 
 ROOT = Path(__file__).resolve().parents[2]
 TRIES = """

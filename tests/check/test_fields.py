@@ -9,11 +9,11 @@ import sys
 
 import pytest
 
-from vlmguard.check import facts, framework, hf
-from vlmguard.check.facts import Draft
+from vlmguard.check import drafted_run, framework, hf
+from vlmguard.check.drafted_run import Draft
 from vlmguard.check.launcher import Job
 from vlmguard.check.reading import fields, model_config, python_files, row_kinds, scripts
-from vlmguard.check.reading.files import Files, Unreadable
+from vlmguard.check.reading.named_files import Files, Unreadable
 from vlmguard.check.shell.state import Call
 from vlmguard.rules import vg409_empty_group
 
@@ -253,6 +253,6 @@ def test_lora_under_deepspeed_may_have_an_empty_group(name, config, tuning, told
     draft = Draft(name, tuning=tuning)
     hf.strategy(flags, job, Files(str(tmp_path)), draft)
     releases = {"torch": "2.13.0", "transformers": "4.57.6"}
-    run = dataclasses.replace(facts.run(draft), releases=releases)
+    run = dataclasses.replace(drafted_run.run(draft), releases=releases)
     assert (run.strategy, run.empty_group) == ("zero3", told)
     assert (vg409_empty_group.pre_wrap(run) is not None) is (told == "possible")

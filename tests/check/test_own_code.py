@@ -13,7 +13,7 @@ from tests.kit.envs import ROOT
 from vlmguard.check import script
 from vlmguard.check.launcher import Job
 from vlmguard.check.reading import python_files, scripts
-from vlmguard.check.reading.files import Files
+from vlmguard.check.reading.named_files import Files
 from vlmguard.check.shell.state import Call
 from vlmguard_flagembedding.check import FRAMEWORK as FLAGEMBEDDING
 from vlmguard_llamafactory.check import FRAMEWORK as FACTORY

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vlmguard.check.reading import paths
-from vlmguard.check.reading.files import Files
+from vlmguard.check.reading.named_files import Files
 
 
 def absent(tmp_path, told=(), **given):

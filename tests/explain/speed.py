@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from vlmguard_explain import command
-from vlmguard_explain.source import reader, sources
+from vlmguard_explain.source import log_reader, sources
 
 
 def mixed(path: Path, size: int, colours: bool = False) -> None:
@@ -53,7 +53,7 @@ def beside_grep(folder: Path, megabytes: int, colours: bool = False, rounds: int
     mixed(path, megabytes << 20, colours)
     wanted = command.strings()
     words.write_bytes(b"\n".join(wanted) + b"\n")
-    find = reader.finder(wanted)
+    find = log_reader.finder(wanted)
     theirs = min(_grep(path, words) for _ in range(rounds))
     mine = min(ours(path, find) for _ in range(rounds))
     return {
@@ -76,10 +76,10 @@ def _grep(path: Path, words: Path) -> float:
     return os.times().children_user + os.times().children_system - before
 
 
-def ours(path: Path, find: reader.Find) -> float:
+def ours(path: Path, find: log_reader.Find) -> float:
     start = time.process_time()
     with path.open("rb") as file:
-        reader.read(sources.blocks(file, reader.BLOCK), find)
+        log_reader.read(sources.blocks(file, log_reader.BLOCK), find)
     return time.process_time() - start
 
 

@@ -15,7 +15,7 @@ from vlmguard_explain.command import explain, main
 from vlmguard_explain.lines import lines
 from vlmguard_explain.run import watchdog
 from vlmguard_explain.show import show
-from vlmguard_explain.source import clean, reader, sources
+from vlmguard_explain.source import clean, log_reader, sources
 
 LOG = compose.traced("RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB", None)
 WORD = "Re9n2qp4mXqilNTR2c57qk3culBfUZfhfq16"
@@ -178,6 +178,6 @@ def test_a_number_that_is_none_or_beyond_all_bounds(tmp_path, name):
 
 def test_a_watchdog_table_of_more_ranks_than_there_are():
     raw = "[rank{0}]: [Rank {0}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600003 milliseconds"
-    two = list(lines.lines([reader.Piece(0, 1, "\n".join(raw.format(n) for n in (0, 1)).encode())]))
+    two = list(lines.lines([log_reader.Piece(0, 1, "\n".join(raw.format(n) for n in (0, 1)).encode())]))
     assert watchdog.table(two, 3).late == (2,)
     assert watchdog.table(two, 10**9).late == ()

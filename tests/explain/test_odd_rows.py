@@ -9,7 +9,7 @@ import types
 
 import pytest
 
-from vlmguard_explain.rows import main
+from vlmguard_explain.bad_rows import main
 
 SOUND = {
     "messages": [{"role": "user", "content": "<image>what?"}, {"role": "assistant", "content": "x"}],

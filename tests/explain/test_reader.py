@@ -11,14 +11,14 @@ import pytest
 
 from tests.explain import speed
 from vlmguard_explain import command
-from vlmguard_explain.source import reader, sources
+from vlmguard_explain.source import log_reader, sources
 
 MARK = b"Expected to mark a variable ready only once"
 
 
-def read(data, size=reader.BLOCK, wanted=(MARK,)):
+def read(data, size=log_reader.BLOCK, wanted=(MARK,)):
     file = io.BytesIO(data)
-    return reader.read(sources.blocks(file, size), reader.finder(wanted, plain=True))
+    return log_reader.read(sources.blocks(file, size), log_reader.finder(wanted, plain=True))
 
 
 @pytest.mark.parametrize("size", [1000, 9000, 1 << 20])
@@ -33,7 +33,7 @@ def test_windows_are_bounded_and_first_and_last_are_kept():
     one = MARK + b" " * 10_000 + b"\n"
     pieces = read(one * 2000)
     kept = [p for p in pieces if MARK in p.data]
-    limit = reader.HEAD + reader.TAIL + (reader.FIRST + reader.LAST) * 8192
+    limit = log_reader.HEAD + log_reader.TAIL + (log_reader.FIRST + log_reader.LAST) * 8192
     assert sum(len(p.data) for p in pieces) <= limit
     assert kept[0].at == 0
     assert kept[-1].end == 2000 * len(one)
@@ -60,7 +60,7 @@ def test_one_line_of_100_mb():
 
     wanted = command.strings()[:4]
     start = time.process_time()
-    pieces = reader.read(blocks(), reader.finder(wanted, plain=True))
+    pieces = log_reader.read(blocks(), log_reader.finder(wanted, plain=True))
     assert pieces[-1].end == (100 << 20) + len(MARK)
     assert sum(len(p.data) for p in pieces) < 2 << 20
     assert time.process_time() - start < 20
@@ -71,10 +71,10 @@ def test_both_matchers_agree():
     draw = random.Random(2)
     wanted = command.strings()[:60]
     data = b"".join(draw.choice([*wanted, b"noise ", b"Error", b"\n"]) for _ in range(1500))
-    plain = reader.finder(wanted, plain=True)(data)
+    plain = log_reader.finder(wanted, plain=True)(data)
     expected = {at for word in wanted for at in range(len(data)) if data.startswith(word, at)}
     assert {at for at, _ in plain} == expected
-    assert {at for at, _ in reader.finder(wanted)(data)} == expected
+    assert {at for at, _ in log_reader.finder(wanted)(data)} == expected
 
 
 @pytest.mark.parametrize(("plain", "least"), [(True, 8), (False, 100)])
@@ -84,7 +84,7 @@ def test_speed(tmp_path, plain, least, colours):
     if not plain:
         pytest.importorskip("ahocorasick_rs")
     speed.mixed(tmp_path / "train.log", 20 << 20, colours)
-    find = reader.finder(command.strings(), plain=plain)
+    find = log_reader.finder(command.strings(), plain=plain)
     assert any(20 / speed.ours(tmp_path / "train.log", find) >= least for _ in range(3))
 
 

@@ -18,11 +18,11 @@ def lines(path: Path) -> int:
 
 
 def test_the_engine_and_its_command():
-    apart = ("rows.py", "rules.py")
+    apart = ("bad_rows.py", "rules.py")
     own = [path for path in MODULES if path.name not in apart] + [ROOT / "cli" / "explain.py"]
     assert sum(map(lines, own)) <= ENGINE
     assert lines(HERE / "rules.py") + lines(ROOT / "rules" / "known.py") <= DOOR
-    assert lines(HERE / "rows.py") <= ROWS
+    assert lines(HERE / "bad_rows.py") <= ROWS
     assert max(map(lines, own)) <= 300
     assert not [*HERE.glob("catalogue/*.py"), *HERE.glob("cases/*.py")]  # data alone
     assert sum(map(lines, Path(__file__).parent.glob("*.py"))) <= 3500

@@ -188,7 +188,7 @@ def test_what_a_profile_names_leads_to_the_run(monkeypatch, fails):
     monkeypatch.setattr(profiles, "of", lambda _: SWIFT)
     state = RunState(Settings(), run=Run("ms-swift"))
     runstate.opened(state)
-    monkeypatch.setattr(apply, "judge", lambda read: state)
+    monkeypatch.setattr(translate, "judge", lambda read: state)
     assert lifecycle.begin(trainer, "eval") is state
     assert runstate.of(model) is state
     assert runstate.of(template) is (None if fails else state)

@@ -13,7 +13,7 @@ import pytest
 from vlmguard.rehearse.argv import left_out
 from vlmguard.rehearse.verdict import AS_SHOWN, beside, lowered
 from vlmguard_swift import rehearse_table
-from vlmguard_transformers.rehearsal import flags
+from vlmguard_transformers.rehearsal import cpu_flags
 
 ROOT = Path(__file__).resolve().parents[2]
 GIVEN = "--lr 1e-4 --metric best --resume --bf16 True --on --rows a b --calm 1".split()
@@ -40,7 +40,7 @@ def test_a_flag_that_was_in_no_run_as_given_is_named(ran, names):
 def test_each_flag_that_is_dropped_without_a_note_has_a_reason(name):
     hooks = importlib.import_module(f"vlmguard_{name}.rehearse")
     own = getattr(hooks, "_DROPPED", None) or rehearse_table.DROPPED
-    silent = {flag for names, why in (*own, *flags._DROPPED) if not why for flag in names}
+    silent = {flag for names, why in (*own, *cpu_flags._DROPPED) if not why for flag in names}
     assert silent <= set(hooks.REASONS) | set(hooks.HARMLESS), silent
     found = left_out(["--load_best_model_at_end", "--odd", "1"], [[]], (), (), hooks.REASONS)
     assert found == ["--load_best_model_at_end: evaluation, and what is chosen by it, was not "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vlmguard.check import hf, launcher, script
-from vlmguard.check.reading.files import Files
+from vlmguard.check.reading.named_files import Files
 from vlmguard.rehearse.prepare import sized
 from vlmguard_trl.check import Trl
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from vlmguard.check.reading.files import Unreadable
+from vlmguard.check.reading.named_files import Unreadable
 from vlmguard.check.reading.row_kinds import kind
 from vlmguard.rehearse import stand_in_rows, training_rows
 

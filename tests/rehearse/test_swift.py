@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from vlmguard.check.reading.fields import Values
-from vlmguard.check.reading.files import Files
+from vlmguard.check.reading.named_files import Files
 from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.request import Request
 from vlmguard_swift import rehearse, rewards
-from vlmguard_transformers.rehearsal import flags
+from vlmguard_transformers.rehearsal import cpu_flags
 
 ZERO = {"stage": 2, "allgather_bucket_size": 2e8, "reduce_bucket_size": 5e8,
         "offload_optimizer": {"device": "cpu"}, "overlap_comm": True}  # fmt: skip
@@ -21,7 +21,7 @@ ZERO = {"stage": 2, "allgather_bucket_size": 2e8, "reduce_bucket_size": 5e8,
 def shrunk(tmp_path, ratio):
     argv = Argv([])
     config = {"zero_optimization": ZERO, "fp16": {"enabled": "auto"}}
-    file = flags.written(config, tmp_path, ratio, argv)
+    file = cpu_flags.written(config, tmp_path, ratio, argv)
     return json.loads(file.read_text()), argv.notes
 
 
@@ -182,13 +182,13 @@ def test_a_teacher_is_the_same_model_with_other_weights(tmp_path):
     (tiny / "config.json").write_text("{}")
     weights = {"a": numpy.arange(6, dtype=numpy.float32)}
     saved.save_file(weights, tiny / "model.safetensors")
-    out = flags.another(tiny)
+    out = cpu_flags.another(tiny)
     assert out.name == tiny.name, "frameworks look at the name"
     assert (out / "config.json").exists()
     other = saved.load_file(out / "model.safetensors")["a"]
     assert other.dtype == numpy.float32
     assert not numpy.allclose(other, weights["a"])
-    assert flags.another(tiny) == out
+    assert cpu_flags.another(tiny) == out
 
 
 def test_rewards_that_are_all_alike_are_replaced_and_others_are_not():

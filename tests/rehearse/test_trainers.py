@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from vlmguard.check.reading.fields import Values
-from vlmguard.check.reading.files import Files, Unreadable
+from vlmguard.check.reading.named_files import Files, Unreadable
 from vlmguard.rehearse import stand_in_rows, training_rows
 from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.request import Request
 from vlmguard_flagembedding import rehearse as flagembedding
-from vlmguard_llamafactory import formats
+from vlmguard_llamafactory import dataset_formats
 from vlmguard_llamafactory import rehearse as llamafactory
 from vlmguard_transformers.data import cut
-from vlmguard_transformers.rehearsal import flags
+from vlmguard_transformers.rehearsal import cpu_flags
 from vlmguard_trl import rehearse as trl
 
 KNOWN = ("model_name_or_path", "dataset_name", "dataset", "dataset_dir", "media_dir", "max_steps",
@@ -68,7 +68,7 @@ def test_numbers_say_what_the_gradients_were_and_the_reference_has_neither_wrapp
     assert reference.get("deepspeed") is reference.get("gradient_checkpointing_kwargs") is None
     assert reference.get("gradient_checkpointing") == "False"
     assert reference.get("gradient_accumulation_steps") == "2"
-    assert flags.HERE in run.get("output_dir")
+    assert cpu_flags.HERE in run.get("output_dir")
     assert "plain SGD in float32, without clipping and dropout" in told.notes
 
 
@@ -192,9 +192,9 @@ def test_scores_of_all_ranks_negatives_are_no_larger_than_a_rank_may_hold(
 
 
 def test_deepspeeds_own_buckets_shrink_with_the_model_too():
-    zero = flags.small({"zero_optimization": {"stage": 3}}, 1000.0, Argv([]))
+    zero = cpu_flags.small({"zero_optimization": {"stage": 3}}, 1000.0, Argv([]))
     assert zero["zero_optimization"]["reduce_bucket_size"] == 500000
-    zero = flags.small({"zero_optimization": {"stage": 2}}, 1.0, Argv([]))
+    zero = cpu_flags.small({"zero_optimization": {"stage": 2}}, 1.0, Argv([]))
     assert zero == {"zero_optimization": {"stage": 2}}
 
 
@@ -241,14 +241,14 @@ def test_stand_in_rows_are_of_both_kinds_in_every_framework(request_of, tmp_path
 def test_rows_of_several_formats_are_written_alike():
     alpaca = {"file_name": "a.json"}
     sharegpt = {"file_name": "b.json", "formatting": "sharegpt", "columns": {"images": "images"}}
-    assert not formats.one([alpaca, sharegpt])
-    assert formats.one([alpaca, {"file_name": "c.json"}])
+    assert not dataset_formats.one([alpaca, sharegpt])
+    assert dataset_formats.one([alpaca, {"file_name": "c.json"}])
     given = [
         {"instruction": "add", "input": "1 2", "output": "3"},
         {"conversations": [{"from": "human", "value": "<image>?"}, {"from": "gpt", "value": "!"}],
          "images": ["a.png"]},
     ]  # fmt: skip
-    (text, image), entry = formats.mixed(given, [alpaca, sharegpt])
+    (text, image), entry = dataset_formats.mixed(given, [alpaca, sharegpt])
     assert [each["content"] for each in text["messages"]] == ["add\n1 2", "3"]
     assert (text["images"], image["images"]) == ([], ["a.png"])
     assert [each["role"] for each in image["messages"]] == ["user", "assistant"]
@@ -266,7 +266,7 @@ def test_llamafactorys_data_keep_their_format_and_their_media_folder(request_of,
     kept = json.loads((scratch / "rows-single.data" / "dataset_info.json").read_text())
     assert kept == {"rehearsed": {"formatting": "sharegpt", "file_name": "rows.jsonl"}}
     assert (run.get("dataset"), run.get("media_dir")) == ("rehearsed", request.media_root)
-    assert run.get("image_max_pixels") == str(flags.PIXELS)
+    assert run.get("image_max_pixels") == str(cpu_flags.PIXELS)
     assert reference.get("disable_gradient_checkpointing") == "True"
 
 
@@ -347,14 +347,14 @@ def test_what_only_deepspeeds_own_settings_change_of_the_numbers_is_left_out():
     told = {"zero_optimization": {"stage": 3, "zero_quantized_weights": True},
             "communication_data_type": "fp16", "wandb": {"enabled": True}, "steps_per_print": 5}
     argv = Argv([])
-    config = flags.plain(flags.small(told, 1.0, argv))
+    config = cpu_flags.plain(cpu_flags.small(told, 1.0, argv))
     assert config["zero_optimization"] == {"stage": 3}
     assert not {"communication_data_type", "wandb"} & set(config)
     assert config["steps_per_print"] == 5
     assert argv.notes == ["DeepSpeed's quantised communication: not quantised"]
     told = {"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 8}}
     with pytest.raises(Unreadable, match="zero_hpz_partition_size 8: subgroups"):
-        flags.small(told, 1.0, argv)
+        cpu_flags.small(told, 1.0, argv)
 
 
 @pytest.mark.parametrize("module", [trl, llamafactory])
@@ -375,9 +375,9 @@ def test_pictures_in_a_table_become_files(tmp_path):
 def test_a_processor_scales_to_few_pixels_but_keeps_the_length_of_an_edge(tmp_path):
     file = tmp_path / "preprocessor_config.json"
     file.write_text('{"max_pixels": 12845056, "size": {"longest_edge": 1540}}')
-    flags.smaller(str(tmp_path), Argv([]))
+    cpu_flags.smaller(str(tmp_path), Argv([]))
     told = json.loads(file.read_text())
-    assert told == {"max_pixels": flags.PIXELS, "size": {"longest_edge": 1540}}
+    assert told == {"max_pixels": cpu_flags.PIXELS, "size": {"longest_edge": 1540}}
 
 
 def test_so_does_one_whose_parts_are_in_one_file(tmp_path):
@@ -389,9 +389,9 @@ def test_so_does_one_whose_parts_are_in_one_file(tmp_path):
         "image_processor": {"size": large, **slices}, "video_processor": {"size": large, **slices},
     }))  # fmt: skip
     argv = Argv([])
-    flags.smaller(str(tmp_path), argv)
+    cpu_flags.smaller(str(tmp_path), argv)
     told = json.loads(file.read_text())
-    least = {"longest_edge": flags.PIXELS, "shortest_edge": flags.PIXELS}
+    least = {"longest_edge": cpu_flags.PIXELS, "shortest_edge": cpu_flags.PIXELS}
     small = {"scale_resolution": 224, "max_slice_nums": 9}
     assert told["image_processor"] == {"size": least, **small}
     assert told["video_processor"] == {"size": large, **small}

@@ -11,12 +11,12 @@ from typing import Any
 from tests.explain.speed import mixed
 from tools.bench import measure
 from vlmguard_explain import command
-from vlmguard_explain.source import reader
+from vlmguard_explain.source import log_reader
 
 
 def explain(quick: bool) -> dict[str, Any]:
     """Plain and coloured, by turns with grep. Processor time of whole commands."""
-    compiled = reader.finder(command.strings()).__qualname__.startswith("_compiled")
+    compiled = log_reader.finder(command.strings()).__qualname__.startswith("_compiled")
     size = 1 << (20 if quick else 30 if compiled else 26)  # the plain one takes minutes for 64 MB
     turns, rows = measure.number(quick, 1, 3), []
     for colours, bar in ((False, 3.0), (True, 4.0)):

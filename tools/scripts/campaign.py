@@ -34,7 +34,7 @@ from tools.scripts import standins  # noqa: E402
 from vlmguard.check import framework as frameworks  # noqa: E402
 from vlmguard.check import script  # noqa: E402
 from vlmguard.check.launcher import Job  # noqa: E402
-from vlmguard.check.reading.files import Files  # noqa: E402
+from vlmguard.check.reading.named_files import Files  # noqa: E402
 from vlmguard.check.script import Reading  # noqa: E402
 from vlmguard.rehearse import client  # noqa: E402
 from vlmguard.rehearse.folder import PREFIX  # noqa: E402

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from vlmguard.check import judge, launcher, script
 from vlmguard.check.judge import Verdict
-from vlmguard.check.reading.files import Files
+from vlmguard.check.reading.named_files import Files
 from vlmguard.check.script import Reading
 
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from vlmguard.check import options
-from vlmguard.check.facts import Draft
+from vlmguard.check.drafted_run import Draft
 from vlmguard.check.launcher import Job
 from vlmguard.check.reading import python_files, scripts
 from vlmguard.check.reading.fields import Field, Values, Wrong, leftover, of, parse
-from vlmguard.check.reading.files import Files
+from vlmguard.check.reading.named_files import Files
 from vlmguard.core.findings import Advice, FindUnused, FreezeTower, SetVariant, StaticGraph, Variant
 from vlmguard.core.plan import Plan
 

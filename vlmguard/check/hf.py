@@ -8,11 +8,11 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from vlmguard.check.facts import Draft
+from vlmguard.check.drafted_run import Draft
 from vlmguard.check.launcher import Job
 from vlmguard.check.reading import scripts
 from vlmguard.check.reading.fields import Values
-from vlmguard.check.reading.files import Files, Unreadable
+from vlmguard.check.reading.named_files import Files, Unreadable
 from vlmguard.check.shell.state import known
 from vlmguard.core.facts import Strategy
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vlmguard import guard, registry
-from vlmguard.check import facts, framework, hf, loss, options, redact, unknown
+from vlmguard.check import drafted_run, framework, hf, loss_flags, options, redact, unknown
 from vlmguard.check.deep import client
-from vlmguard.check.facts import Draft
+from vlmguard.check.drafted_run import Draft
 from vlmguard.check.framework import CannotTell, Edit, Framework
 from vlmguard.check.launcher import Job
 from vlmguard.check.reading import model_config, paths, places, python_files, row_kinds, scripts
 from vlmguard.check.reading.fields import Values, Wrong
-from vlmguard.check.reading.files import Files, Unreadable
+from vlmguard.check.reading.named_files import Files, Unreadable
 from vlmguard.check.shell.state import Trace, known
 from vlmguard.compat import verdicts
 from vlmguard.core import plan as planning
@@ -135,8 +135,10 @@ def _judged(
     draft.unread += [f"{name}: there is no such data file" for name in draft.rows.missing]
     draft.unread += paths.absent(values.given, files, (*_MODELS, *draft.rows.missing))
     draft.doubts += places.assumed(bare, files)
-    draft.router_loss = draft.router_loss or loss.of_routers(values, _config(values, files, bare))
-    run = facts.run(draft)
+    draft.router_loss = draft.router_loss or loss_flags.of_routers(
+        values, _config(values, files, bare)
+    )
+    run = drafted_run.run(draft)
     found = [*registry.get().pre_wrap(run), *draft.findings]
     found += _in_evaluation(values, draft, files, {finding.code for finding in found})
     wanted = planning.make(found, used, guard.default_policy, run, guard.chosen)
@@ -225,7 +227,7 @@ def _in_evaluation(values: Values, draft: Draft, files: Files, told: set[str]) -
         return []
     names = hf.datasets(values, "val_dataset", "eval_dataset")
     met = row_kinds.of(names, files)[0] if names else draft.rows
-    run = dataclasses.replace(facts.run(replace(draft, rows=met)), phase="eval")
+    run = dataclasses.replace(drafted_run.run(replace(draft, rows=met)), phase="eval")
     return [replace(finding, why=f"in evaluation: {finding.why}")
             for finding in registry.get().pre_wrap(run) if finding.code not in told]  # fmt: skip
 

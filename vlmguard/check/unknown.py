@@ -5,7 +5,7 @@ from __future__ import annotations
 from vlmguard.check import launcher
 from vlmguard.check.launcher import Job
 from vlmguard.check.reading import scripts
-from vlmguard.check.reading.files import Files
+from vlmguard.check.reading.named_files import Files
 
 
 def may_train(job: Job, files: Files) -> bool:

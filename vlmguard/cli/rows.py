@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def main(words: Sequence[str]) -> int:
-    """Read by `vlmguard_explain.rows`, when it is wanted."""
-    main: Callable[[Sequence[str]], int] = import_module("vlmguard_explain.rows").main
+    """Read by `vlmguard_explain.bad_rows`, when it is wanted."""
+    main: Callable[[Sequence[str]], int] = import_module("vlmguard_explain.bad_rows").main
     return main(words)
 
 

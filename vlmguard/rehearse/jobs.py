@@ -11,7 +11,7 @@ from typing import Any
 
 from vlmguard.check import launcher, options
 from vlmguard.check.judge import Verdict
-from vlmguard.check.reading.files import Files
+from vlmguard.check.reading.named_files import Files
 from vlmguard.check.script import Reading
 from vlmguard.check.show import line, mended
 from vlmguard.rehearse import client

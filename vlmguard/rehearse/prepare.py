@@ -15,7 +15,7 @@ from vlmguard.check.judge import Verdict
 from vlmguard.check.launcher import Job
 from vlmguard.check.reading import model_config
 from vlmguard.check.reading.fields import Values
-from vlmguard.check.reading.files import Files, Unreadable
+from vlmguard.check.reading.named_files import Files, Unreadable
 from vlmguard.check.shell.state import Trace, known
 from vlmguard.rehearse import framework
 from vlmguard.rehearse.framework import Described

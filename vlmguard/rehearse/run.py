@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from vlmguard.check.reading.files import Unreadable
+from vlmguard.check.reading.named_files import Unreadable
 from vlmguard.ranks import run as ranks
 from vlmguard.rehearse import (
     alone,

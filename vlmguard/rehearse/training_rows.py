@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from vlmguard.check.reading.files import Unreadable
+from vlmguard.check.reading.named_files import Unreadable
 from vlmguard.check.reading.row_kinds import kind
 
 Row = dict[str, Any]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence, Set
 from vlmguard_explain.cause.candidates import Answer, Candidate
 from vlmguard_explain.cause.no_exception import nodes
 from vlmguard_explain.lazy import patterns
-from vlmguard_explain.run import launcher, watchdog
+from vlmguard_explain.run import endings, watchdog
 from vlmguard_explain.run.digest import Digest
 from vlmguard_explain.run.logfacts import Facts
 
@@ -85,7 +85,7 @@ def _of_node(pick: Candidate, digests: Sequence[Digest]) -> int | None:
     for d in digests:
         here, node = _P.here.search(d.text), _P.node.search(d.text)
         rows = [here[1]] if here else _P.mapped.findall(d.text)[int(node[1]) :] if node else []
-        local = next((e.local for e in d.exits if launcher.BY_EXIT.get(e.code) == pick.code), -1)
+        local = next((e.local for e in d.exits if endings.BY_EXIT.get(e.code) == pick.code), -1)
         local = _of_process(pick, [d], ("local",)) if local is None else local
         ranks = rows[0].split(",") if rows else []
         if local is not None and 0 <= local < len(ranks):
@@ -190,7 +190,7 @@ def _by_silence(answer: Answer, candidates: Sequence[Candidate], digests: Sequen
     world = answer.facts.world or max((r for r in logs if r is not None), default=-1) + 1
     if not heard or world > MANY:
         return
-    others, first = set(range(world)) - heard, launcher.first(ends)
+    others, first = set(range(world)) - heard, endings.first(ends)
     few = len(others) == 1 or (answer.facts.world and len(others) <= len(heard))
     if first is not None and first.rank is not None and first.rank not in heard:
         answer.ranks, answer.sure = (first.rank,), True
@@ -218,7 +218,7 @@ def all_lived(facts: Facts, digests: Sequence[Digest]) -> bool:
     """
     ended = {match[1] for d in digests for match in _P.ended.finditer(d.text)}
     failed = [one for d in digests for one in d.exits]
-    if not ended or any(one.code in launcher.KILLED for one in failed):
+    if not ended or any(one.code in endings.KILLED for one in failed):
         return False
     if facts.world is None:
         return facts.fields.get("nnodes", "1") in ("", "1")

@@ -11,7 +11,7 @@ from vlmguard_explain.lazy import patterns, words
 from vlmguard_explain.lines.lines import Line, Time
 from vlmguard_explain.match.catalogue import Known, by_code
 from vlmguard_explain.match.classify import NO_ROW, classify
-from vlmguard_explain.run import launcher, watchdog
+from vlmguard_explain.run import endings, watchdog
 from vlmguard_explain.run.digest import Digest
 from vlmguard_explain.run.logfacts import Facts
 from vlmguard_explain.tracebacks.event import Event, flat
@@ -160,7 +160,7 @@ def survived(at: int, digest: Digest) -> bool:
 def with_exit_message(found: list[Candidate], digests: Sequence[Digest]) -> list[Candidate]:
     """These, and the last line of the rank that ended first, by code 1, and left nothing else,
     where the others only lost it. Only a rank's own stream tells."""
-    ended = launcher.first([e for d in digests for e in d.exits])
+    ended = endings.first([e for d in digests for e in d.exits])
     rank = ended.rank if ended is not None and ended.code == 1 else None
     if not found or any(c.order <= 1 or c.rank == rank for c in found) or ended is None:
         return found
@@ -180,7 +180,7 @@ _OF_LINKS = ("VG536", "VG533", "VG588", "VG596", "VG542", "VG584", "VG540")
 def with_lost_peers(
     candidates: list[Candidate],
     digests: Sequence[Digest],
-    ended: launcher.Exit | None,
+    ended: endings.Exit | None,
 ) -> list[Candidate]:
     """The same, with a lost connection as "peer gone" where something else failed.
 
@@ -192,7 +192,7 @@ def with_lost_peers(
     ranks = {c.rank for c in lost}
     fell = any(c.event is None and c.code in _FROM_BELOW for c in candidates)
     ends = (e for d in digests for e in d.exits if e.first or e.rank is None)
-    fell = fell or any(launcher.crashed(e) for e in ends)
+    fell = fell or any(endings.crashed(e) for e in ends)
     fell = fell or any(_own_failure(c) for c in candidates if c.rank not in ranks - {None})
     before = None not in ranks and ended is not None and ended.rank not in {*ranks, None}
     refused = all(_P.refused.search(c.said) for c in network)

@@ -8,7 +8,7 @@ from vlmguard_explain.cause.candidates import Answer, Candidate, found, launcher
 from vlmguard_explain.lazy import patterns
 from vlmguard_explain.lines.lines import Line
 from vlmguard_explain.match.catalogue import Known, by_code
-from vlmguard_explain.run import launcher
+from vlmguard_explain.run import endings
 from vlmguard_explain.run.digest import Digest
 
 _P = patterns("cause.no_exception")
@@ -22,7 +22,7 @@ def by_exit(digests: Sequence[Digest], whatever: bool = False) -> Answer | None:
     ``whatever``: of one that left no word, and no code that tells, the end that a launcher saw.
     """
     ended = _first(digests)
-    known = by_code().get(launcher.BY_EXIT.get(ended.code, "")) if ended is not None else None
+    known = by_code().get(endings.BY_EXIT.get(ended.code, "")) if ended is not None else None
     if ended is None or (known is None and not whatever):
         return None
     # On one node a local rank is the rank.
@@ -34,7 +34,7 @@ def by_exit(digests: Sequence[Digest], whatever: bool = False) -> Answer | None:
     return answer
 
 
-def _first(digests: Sequence[Digest]) -> launcher.Exit | None:
+def _first(digests: Sequence[Digest]) -> endings.Exit | None:
     """The first end of a process that the run did not outlive, nor came when it was over."""
     ends = [
         e
@@ -42,7 +42,7 @@ def _first(digests: Sequence[Digest]) -> launcher.Exit | None:
         for e in d.exits
         if not survived(e.line.at - 1, d) and not (e.code == -15 and d.progress.over(e.line.at))
     ]
-    return launcher.first(ends) or next(iter(ends), None)
+    return endings.first(ends) or next(iter(ends), None)
 
 
 def nodes(digests: Sequence[Digest]) -> bool:

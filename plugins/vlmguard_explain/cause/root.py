@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from vlmguard_explain.cause.candidates import Answer, Candidate, found
 from vlmguard_explain.cause.no_exception import FIRST, by_exit, nodes
 from vlmguard_explain.lazy import patterns, words
-from vlmguard_explain.run import launcher, watchdog
+from vlmguard_explain.run import endings, watchdog
 from vlmguard_explain.run.digest import Digest
 
 _P = patterns("cause.root")
@@ -24,7 +24,7 @@ _ABORTED = (-6, 134)
 def started(
     candidates: list[Candidate],
     digests: Sequence[Digest],
-    ended: launcher.Exit | None,
+    ended: endings.Exit | None,
 ) -> Answer | None:
     """The answer, or None where no candidate is left."""
     candidates = _strong(candidates)
@@ -64,13 +64,13 @@ def _silent(
     some: Sequence[Candidate],
     order: int,
     digests: Sequence[Digest],
-    ended: launcher.Exit | None,
+    ended: endings.Exit | None,
 ) -> Answer | None:
     """The process that a signal ended, where the others only waited for it or lost it."""
     heard = {c.rank for c in some}
     other = ended is not None and ended.rank is not None and ended.rank not in heard
     if order == 1:
-        return by_exit(digests) if other and launcher.crashed(ended) and heard != {None} else None
+        return by_exit(digests) if other and endings.crashed(ended) and heard != {None} else None
     if order == 2 and other and ended is not None and ended.code in _ABORTED:
         return by_exit(digests, whatever=True)
     return by_exit(digests)
@@ -89,10 +89,10 @@ def _by_who_ended_it(some: list[Candidate]) -> list[Candidate]:
     return [c for c in some if c.code == word] if word else some
 
 
-def _first(some: list[Candidate], ended: launcher.Exit | None) -> tuple[Candidate, str, bool]:
+def _first(some: list[Candidate], ended: endings.Exit | None) -> tuple[Candidate, str, bool]:
     """The first of them, how that is known, and whether it is sure."""
     if ended is not None and ended.rank is not None:
-        code = launcher.BY_EXIT.get(ended.code)
+        code = endings.BY_EXIT.get(ended.code)
         below = [c for c in some if c.event is None and c.rank is None and c.code == code]
         if own := below or [c for c in some if c.rank == ended.rank]:
             return min(own, key=lambda c: c.at), FIRST, True
@@ -108,7 +108,7 @@ def _first(some: list[Candidate], ended: launcher.Exit | None) -> tuple[Candidat
 
 
 def _ranks(
-    pick: Candidate, some: list[Candidate], ended: launcher.Exit | None, sure: bool
+    pick: Candidate, some: list[Candidate], ended: endings.Exit | None, sure: bool
 ) -> tuple[int, ...]:
     if not sure:
         return tuple(sorted({c.rank for c in some if c.rank is not None}))

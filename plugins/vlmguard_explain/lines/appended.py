@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from vlmguard_explain.lazy import patterns, words
 from vlmguard_explain.lines.lines import Line, Time
-from vlmguard_explain.run import launcher, progress
+from vlmguard_explain.run import endings, progress
 from vlmguard_explain.tracebacks import events
 
 _P = patterns("lines.appended")
@@ -67,7 +67,7 @@ class _Run:
         if any(word in line.raw for word in _T.ended) or progress.says_done(text):
             self.whole = True
             return True
-        return bool(_P.died.search(text)) or launcher.killed(text)
+        return bool(_P.died.search(text)) or endings.killed(text)
 
 
 def _usable(line: Line) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from vlmguard_explain.lazy import patterns
 from vlmguard_explain.lines import parts
 from vlmguard_explain.source import clean
-from vlmguard_explain.source.reader import Piece
+from vlmguard_explain.source.log_reader import Piece
 
 _P = patterns("lines.lines")
 

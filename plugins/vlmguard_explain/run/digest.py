@@ -11,9 +11,9 @@ from vlmguard_explain.lazy import patterns, words
 from vlmguard_explain.lines import appended, lines, quoted
 from vlmguard_explain.lines.lines import Line
 from vlmguard_explain.match.catalogue import Known, by_code, load
-from vlmguard_explain.run import launcher, progress
+from vlmguard_explain.run import endings, progress
 from vlmguard_explain.source import clean
-from vlmguard_explain.source.reader import Piece
+from vlmguard_explain.source.log_reader import Piece
 from vlmguard_explain.source.sources import Source
 from vlmguard_explain.tracebacks import events
 from vlmguard_explain.tracebacks.event import Event, flat
@@ -36,7 +36,7 @@ class Digest:
     events: list[Event] = field(default_factory=list)  # exceptions, in order
     # lines with a pattern of the catalogue
     matched: list[tuple[Line, Known]] = field(default_factory=list)
-    exits: list[launcher.Exit] = field(default_factory=list)
+    exits: list[endings.Exit] = field(default_factory=list)
     progress: progress.Progress = field(default_factory=progress.Progress)
     watched: list[Line] = field(default_factory=list)  # lines of NCCL's watchdog
     text: str = ""  # the log's beginning and end, for facts
@@ -79,7 +79,7 @@ def of(source: Source, number: int, pieces: Sequence[Piece]) -> Digest:
     raised = [e for e in events.exceptions(kept) if e.type or e.frames]
     few = len(raised) <= MOST
     digest.events = raised if few else raised[: MOST // 4] + raised[-MOST * 3 // 4 :]
-    digest.exits = launcher.exits(kept)
+    digest.exits = endings.exits(kept)
     digest.watched = [line for line in kept if any(word in line.raw for word in _T.watched)]
     digest.stopped = [line.at for line in kept if any(word in line.raw for word in _T.stopping)]
     digest.guard_lines = [line for line in kept if "vlmguard: VG" in line.raw][:MOST]

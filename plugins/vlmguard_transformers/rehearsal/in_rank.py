@@ -23,7 +23,7 @@ from vlmguard.rehearse.fixture import REFERENCE, Scene
 from vlmguard.runtime.faults import contain
 from vlmguard_torch.layout import towers as by_name
 from vlmguard_transformers.rehearsal import plain_loss
-from vlmguard_transformers.rehearsal.flags import HERE
+from vlmguard_transformers.rehearsal.cpu_flags import HERE
 
 Towers = Callable[[Any], Mapping[str, tuple[str, ...]]]
 

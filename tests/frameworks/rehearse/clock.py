@@ -21,7 +21,7 @@ from typing import Any
 from tests.frameworks.rehearse import jobs, known
 from tests.kit import envs
 from vlmguard.check import script
-from vlmguard.check.reading.files import Files
+from vlmguard.check.reading.named_files import Files
 from vlmguard.rehearse import client
 from vlmguard.rehearse.prepare import prepare
 

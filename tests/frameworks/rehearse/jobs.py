@@ -27,7 +27,7 @@ from tests.frameworks.rehearse import anew, drawn, known, late, odd, real, tasks
 from tests.frameworks.rehearse.known import Job
 from tests.kit import envs
 from vlmguard.check import script
-from vlmguard.check.reading.files import Files
+from vlmguard.check.reading.named_files import Files
 from vlmguard.rehearse import client
 from vlmguard.rehearse.ending import NAME, RESUMED
 from vlmguard.rehearse.jobs import with_check

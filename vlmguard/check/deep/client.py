@@ -23,7 +23,7 @@ from vlmguard.check.framework import Framework, without
 from vlmguard.check.launcher import Job
 from vlmguard.check.reading import model_config
 from vlmguard.check.reading.fields import Values
-from vlmguard.check.reading.files import Files
+from vlmguard.check.reading.named_files import Files
 from vlmguard.check.shell.state import known
 
 LIMIT = 180.0

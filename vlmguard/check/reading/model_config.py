@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from vlmguard.check.reading.files import Files, Unreadable
+from vlmguard.check.reading.named_files import Files, Unreadable
 from vlmguard.check.shell.state import known, read_file
 
 _SEES = ("vision_config", "visual", "vision_tower", "mm_vision_tower", "vit_config", "vision_cfg",

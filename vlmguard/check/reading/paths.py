@@ -8,7 +8,7 @@ from typing import Any
 
 from vlmguard.check import redact
 from vlmguard.check.reading import model_config
-from vlmguard.check.reading.files import Files
+from vlmguard.check.reading.named_files import Files
 from vlmguard.check.shell.state import known
 
 

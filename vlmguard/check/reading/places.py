@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from vlmguard.check.launcher import Job
 from vlmguard.check.reading import python_files
-from vlmguard.check.reading.files import Files
+from vlmguard.check.reading.named_files import Files
 from vlmguard.check.shell.state import known
 
 _CALLS = ("sys.path.append", "sys.path.insert")

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-from vlmguard.check.reading.files import Files, Unreadable
+from vlmguard.check.reading.named_files import Files, Unreadable
 from vlmguard.check.shell.state import known
 
 SECONDS, BYTES, ALTOGETHER = 0.5, 64 << 20, 3.0

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from vlmguard.check.reading import python_files
-from vlmguard.check.reading.files import Files
+from vlmguard.check.reading.named_files import Files
 from vlmguard.check.shell.state import known
 
 _TRAINS = re.compile(r"\.backward\(|Trainer\b|TrainingArguments|\bdeepspeed\.initialize|Booster\(")

@@ -9,7 +9,7 @@ from vlmguard_explain.advice import steps
 from vlmguard_explain.cause import attribution, candidates, no_exception, root
 from vlmguard_explain.cause.candidates import Answer, device_assert
 from vlmguard_explain.lazy import patterns, words
-from vlmguard_explain.run import launcher, watchdog
+from vlmguard_explain.run import endings, watchdog
 from vlmguard_explain.run.digest import Digest
 from vlmguard_explain.run.logfacts import CARDS, Facts
 from vlmguard_explain.tracebacks.event import flat
@@ -26,7 +26,7 @@ CLOSE = 6  # lines
 
 def judge(digests: Sequence[Digest], facts: Facts) -> Answer:
     """Which of the things that happened started it."""
-    ended = launcher.first(e for d in digests for e in d.exits)
+    ended = endings.first(e for d in digests for e in d.exits)
     found = candidates.with_lost_peers(candidates.collected(digests), digests, ended)
     found = candidates.with_exit_message(found, digests)
     answer = root.started(found, digests, ended)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from vlmguard.check.facts import Draft
+from vlmguard.check.drafted_run import Draft
 from vlmguard.check.reading import python_files, scripts
 from vlmguard.check.reading.fields import Values
 from vlmguard.core.findings import Finding

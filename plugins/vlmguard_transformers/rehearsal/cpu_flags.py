@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from vlmguard.check.reading.fields import Values
-from vlmguard.check.reading.files import Unreadable
+from vlmguard.check.reading.named_files import Unreadable
 from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.request import Request
 
