@@ -55,8 +55,14 @@ def wrapped(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
     options = contain("choosing DDP's options", _options, state)
     changed = options if isinstance(options, dict) else {}
     made = wrapped(*args, **{**kwargs, **changed})
+    contain("knowing DDP's process group", _took, state, instance)
     contain("listening to a loop's forwards", listen, state, instance)
     return made
+
+
+def _took(state: RunState, wrapper: Any) -> None:
+    """DDP has its process group, which need not be that of all ranks."""
+    state.kept[_TAKER].wrapped = weakref.ref(wrapper)
 
 
 def _options(state: RunState) -> Options:

@@ -215,6 +215,18 @@ def test_one_row_over_and_over_is_none():
     assert judged(*windows, world=2).entries == ()
 
 
+def test_one_row_with_an_image_over_and_over_is_none():
+    read = {"digests": [7], "images": [IMAGE], "pixels": True}
+    windows = [[page(SEES, rank=r, step=s, **read) for r in (0, 1)] for s in (1, 2, 3)]
+    assert judged(*windows, world=2).entries == ()
+
+
+def test_one_text_for_the_same_images_on_all_ranks_is_told():
+    windows = [[page(SEES, rank=r, step=s, digests=[7], images=[[-2.0, 2.0, 10.0 * s, 50.0]],
+                     pixels=True) for r in (0, 1)] for s in (1, 2, 3)]  # fmt: skip
+    assert told(judged(*windows, world=2)) == [("VG612", "warning")]
+
+
 def test_ranks_that_share_a_model_or_a_row_have_the_same_rows():
     windows = [ranks(step, True, shared=True) for step in (1, 2, 3)]
     assert judged(*windows, world=2).entries == ()

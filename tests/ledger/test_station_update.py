@@ -154,6 +154,9 @@ def test_two_copies_of_what_the_class_ties():
     [entry] = judge(page(copies=copies, alike=[True])).entries
     assert (entry.code, entry.level) == ("VG652", "warning")
     assert "the class ties them" in entry.why
+    assert entry.advice == "call model.tie_weights()"
+    [entry] = judge(page(copies=copies, alike=[True], adapted=True)).entries
+    assert entry.advice.startswith("ensure_weight_tying=True"), "PEFT's model cannot tie them"
     assert judge(page(copies=copies, alike=[False])).entries == (), "a checkpoint has both"
 
 

@@ -17,6 +17,7 @@ from vlmguard.core import runstate
 from vlmguard.runtime import faults
 from vlmguard_accelerate import loaders, loop, plain_loop
 from vlmguard_accelerate.standin import Ddp
+from vlmguard_torch.ledger import start
 from vlmguard_transformers import accelerators
 
 
@@ -68,6 +69,20 @@ def test_what_the_plan_changes_is_what_ddp_is_given(kept):
 
     state = SimpleNamespace(kept={plain_loop._TAKER: ddp})
     assert plain_loop._options(state) == ({} if kept else {"find_unused_parameters": True})
+
+
+def test_the_ledger_is_of_the_ranks_that_ddp_averages(monkeypatch):
+    groups = []
+    monkeypatch.setattr(start, "group_of", lambda wrapper: wrapper.process_group)
+    monkeypatch.setattr(start, "watch", lambda *_, group, **__: groups.append(group))
+    model = Model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    plain_loop.optimizers.note(optimizer)
+    made = wrap(model)
+    made.process_group = "two ranks of four"
+    made(torch.ones(1, 2))
+    assert groups == ["two ranks of four"]
+    assert not faults._said
 
 
 def test_steps_are_watched_by_the_optimizer_that_moves_the_model():

@@ -21,7 +21,9 @@ Example
 Use instead
     Freeze before the optimizer is made. An optimizer that still holds frozen tensors moves them by
     momentum or weight decay: set their gradients to None, or make the optimizer anew. Tie again
-    after loading (model.tie_weights()), or say tie_word_embeddings=False and train both.
+    after loading (model.tie_weights()), or say tie_word_embeddings=False and train both. Under PEFT
+    tie_weights() raises KeyError, and modules_to_save with both names trains two copies: say
+    ensure_weight_tying=True in LoraConfig (peft 0.18 and newer).
 
 Evidence
     The threads above, as read. Own tests: tests/ledger.

@@ -69,9 +69,12 @@ def watch(
     wrapped, model = model, _inner(model)
     optimizer = stepping.own(optimizer)
     place, world = _place(group)
+    if place is None:
+        next(_numbers)  # the next one's number is that of rank 0 again
+        return None
     state = state or runstate.of(model) or runstate.of(optimizer)
     when = When(guard.in_force(state).ledger if setting is None else setting)
-    if stub.is_off() or when.off or place is None or not _steps(optimizer, engine):
+    if stub.is_off() or when.off or not _steps(optimizer, engine):
         return None
     known = [each for each in watcher.of(optimizer) if each.model() is model]
     if known:
@@ -121,6 +124,15 @@ def _steps(optimizer: Any, engine: Any) -> bool:
     """Whether its steps are seen: torch's optimizers have hooks, unless ``__init__`` was never
     called."""
     return engine is not None or hasattr(optimizer, "_optimizer_step_pre_hooks")
+
+
+def group_of(wrapper: Any) -> Any:
+    """The process group of a DDP wrapper, None if it is that of all ranks."""
+    group = getattr(wrapper, "process_group", None)
+    dist = ranks.group()
+    if group is None or dist is None or dist.get_world_size(group) == ranks.world():
+        return None
+    return group
 
 
 def _place(group: Any) -> tuple[int | None, int]:

@@ -41,7 +41,7 @@ def _noted(optimizer: Any) -> None:
 def wrapped(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
     """DDP has wrapped a model."""
     made = wrapped(*args, **kwargs)
-    contain("the ledger of a plain loop", _wait, instance.module, "ddp")
+    contain("the ledger of a plain loop", _wait, instance.module, "ddp", instance)
     return made
 
 
@@ -122,17 +122,18 @@ def _followed(module: Any) -> bool:
     return bool(towers.by_name(module)) or special.writes(module) is True
 
 
-def _wait(module: Any, strategy: str) -> None:
+def _wait(module: Any, strategy: str, wrapper: Any = None) -> None:
     """Until its first forward that trains: then there is an optimizer. The module inside DDP is
     looked at, since a forward may go past the wrapper."""
     if not _guarded() and any(p.requires_grad for p in module.parameters()):
-        _Waiting(module, strategy)
+        _Waiting(module, strategy, wrapper)
 
 
 class _Waiting:
     """Looks for the optimizer of a model at its forwards; the first one that runs is the root."""
 
-    def __init__(self, module: Any, strategy: str) -> None:
+    def __init__(self, module: Any, strategy: str, wrapper: Any) -> None:
+        self._wrapper = weakref.ref(wrapper) if wrapper is not None else lambda: None
         self._left, self._strategy = itertools.count(LOOKS, -1), strategy
         self._handle = ForwardHook("the ledger of a plain loop", self._look).on(module)
         # First: FSDP2's hook replaces its shards by whole parameters.
@@ -148,7 +149,8 @@ class _Waiting:
         # FSDP2's root has run its hooks already: what this forward uses cannot be seen.
         whole = self._strategy != "fsdp2"
         for each in found if _followed(module) else ():
-            made = start.watch(module, each, strategy=self._strategy, whole=whole)
+            group = start.group_of(self._wrapper())
+            made = start.watch(module, each, strategy=self._strategy, group=group, whole=whole)
             if made is not None:
                 made.forward(module, args, kwargs)  # its hook misses this forward
 

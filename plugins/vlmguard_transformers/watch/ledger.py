@@ -69,7 +69,7 @@ def begin(trainer: Any, optimizer: Any, **how: Any) -> Watcher | None:
     return start.watch(
         trainer.model, optimizer,
         engine=_engine(trainer, optimizer), tokenizer=_words(trainer), first_step=_step(trainer),
-        extra=_told(trainer), **how,
+        group=getattr(trainer.accelerator, "group", None), extra=_told(trainer), **how,
     )  # fmt: skip
 
 

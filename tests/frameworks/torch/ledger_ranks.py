@@ -73,11 +73,13 @@ def wrap(strategy: str, model: Any, fault: str) -> tuple[Any, Any]:
             fully_shard(each, mesh=mesh)
         model = fully_shard(model, mesh=mesh)
         return model, early if fault == "early" else torch.optim.AdamW(model.parameters(), rate)
-    return DistributedDataParallel(model), early
+    groups = [torch.distributed.new_group([each]) for each in (0, 1)] if fault == "two runs" else []
+    group = groups[torch.distributed.get_rank()] if groups else None
+    return DistributedDataParallel(model, process_group=group), early
 
 
 def train(strategy: str, fault: str, rank: int) -> Any:
-    torch.manual_seed(0)
+    torch.manual_seed(rank if fault == "two runs" else 0)
     model = Toy() if fault != "text" else text()
     if fault == "frozen":
         model.visual.requires_grad_(False)

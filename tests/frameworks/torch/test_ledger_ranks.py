@@ -21,11 +21,12 @@ TOLD = {
     "ddp/past the wrapper": ("VG660", 1),
     "fsdp2/early": ("VG650", 2),
 }
+TWO_RUNS = "ddp/two runs"
 STATIONS = ("update", "ranks")
 
 
 def measured():
-    return cells.measured("trl", PROGRAM, (*HEALTHY, *TOLD), guard=True)
+    return cells.measured("trl", PROGRAM, (*HEALTHY, *TOLD, TWO_RUNS), guard=True)
 
 
 def found(cell):
@@ -50,6 +51,12 @@ def test_healthy_runs_balance(cell):
     assert {state for _, station, state, _ in told if station == "update"} == {"balances"}
     alike = "idle" if cell.startswith(("zero3", "fsdp2")) else "balances"
     assert {state for _, station, state, _ in told if station == "ranks"} == {alike}
+    assert not any(codes for *_, codes in told)
+
+
+def test_trainings_in_process_groups_of_their_own_are_not_taken_for_one():
+    told = found(TWO_RUNS)
+    assert {station for _, station, *_ in told} == set(STATIONS)
     assert not any(codes for *_, codes in told)
 
 

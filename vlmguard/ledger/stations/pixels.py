@@ -29,7 +29,7 @@ def judge(
     if not any(row.media for row in rows):
         return []
     fewer = [*_fewer(pages, step)]
-    alike = [*_alike(images, memory, step)] or [*_within(pages, memory, step)]
+    alike = [*_alike(images, pages, memory, step)] or [*_within(pages, memory, step)]
     return [*fewer, *_raw(images, step), *alike]
 
 
@@ -51,21 +51,26 @@ def _raw(images: Sequence[Sequence[float]], step: int) -> Iterator[Entry]:
         yield _entry("warning", why, step, "do_rescale and do_normalize of the image processor")
 
 
-def _alike(images: Sequence[Sequence[float]], memory: dict[str, Any], step: int) -> Iterator[Entry]:
-    """Constant, or all the same: over the windows, as blank images beside text are no fault."""
+def _alike(
+    images: Sequence[Sequence[float]], pages: Sequence[Page], memory: dict[str, Any], step: int
+) -> Iterator[Entry]:
+    """Constant, or all the same: over the windows, as blank images beside text are no fault. One
+    row over and over has one image."""
     constant = sum(high - low <= SAME * max(abs(high), 1) for low, high, *_ in images)
-    known = memory.setdefault("pixels", {"images": 0, "constant": 0, "windows": 0, "first": None})
+    known = memory.setdefault("pixels", {"images": 0, "constant": 0, "windows": 0, "first": None,
+                                          "texts": set()})  # fmt: skip
     first = known["first"] = known["first"] or list(images[0])
     known["same"] = known.get("same", True) and all(_same(first, image) for image in images)
     known["images"] += len(images)
     known["constant"] += constant
     known["windows"] += 1
+    known["texts"].update(int(each) for page in pages for each in page["rows"]["digests"])
     if known["images"] < ENOUGH or known["windows"] < WINDOWS:
         return
     if known["constant"] == known["images"]:
         why = f"all of {known['images']} images are of one colour"
         yield _entry("warning", why, step, _LOADED)
-    elif known["same"]:
+    elif known["same"] and len(known["texts"]) > 1:
         yield _entry("warning", f"all of {known['images']} images are the same", step, _LOADED)
 
 

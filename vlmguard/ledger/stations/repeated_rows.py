@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -30,6 +31,7 @@ def _on_all_ranks(
     known = [_rows(page) for page in pages if page is not None and "rows" in page]
     distinct = memory.setdefault("distinct", set())
     distinct.update(row for rows in known for row in rows)
+    several = max(Counter(map(type, distinct)).values(), default=0) > 1  # texts, or images
     whole = len(known) == account.world > 1 and bool(known[0])
     # Ranks that share a model or a row have the same rows by design.
     whole = whole and not any(page["rows"].get("shared") for page in pages if page is not None)
@@ -37,7 +39,7 @@ def _on_all_ranks(
     same = whole and not targets.of_both_signs([page for page in pages if page])
     same = same and all(rows == known[0] for rows in known)
     memory["same"] = memory.get("same", 0) + 1 if same else 0
-    if memory["same"] >= WINDOWS and len(distinct) > 1:
+    if memory["same"] >= WINDOWS and several:
         why = f"all {account.world} ranks have the same rows: {len(known[0])} of them, in order"
         advice = "a sampler that knows the ranks (DistributedSampler, accelerator.prepare)"
         yield Entry("VG612", "warning", why, since=step, advice=advice)

@@ -229,10 +229,12 @@ class _Judged:
                 what = " and ".join(names)
                 first = self._first(f"copies {what}")
                 why = f"{what} will differ: the class ties them, but here they are two tensors"
-                yield Entry("VG652", "warning", why, what, first, advice=_TIE)
+                advice = _IN_PEFT if self.read[0].get("adapted") else _TIE
+                yield Entry("VG652", "warning", why, what, first, advice=advice)
 
 
-_TIE = "call model.tie_weights(); or list both in PEFT's modules_to_save"
+_TIE = "call model.tie_weights()"
+_IN_PEFT = "ensure_weight_tying=True in PEFT's LoraConfig; or tie_word_embeddings=False"
 
 
 def _number(values: Sequence[Any], place: int) -> float | None:

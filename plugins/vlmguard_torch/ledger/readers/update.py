@@ -156,6 +156,7 @@ class Update(Reader):
             "untied": self._untied(),
             "copies": self._copies,
             "alike": self._alike,
+            "adapted": hasattr(self.subject.model, "get_base_model"),
             "hooked": _hooked(self.subject.optimizer),
         }
 
