@@ -109,8 +109,8 @@ def _value(axis: str, word: str) -> str:
         messages.fail("--strategy: zero0 (DeepSpeed without partitioning) was not measured")
     from vlmguard.core.settings import nearest
 
-    near = nearest(word.lower(), _AXES[axis])
-    messages.fail(f"--{axis}: {word!r} is not one of its values{near}")
+    hint = nearest(word.lower(), _AXES[axis])
+    messages.fail(f"--{axis}: {word!r} is not one of its values{hint}")
 
 
 def _plain(word: str) -> str:
