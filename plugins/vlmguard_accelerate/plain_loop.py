@@ -17,7 +17,7 @@ from vlmguard.runtime.faults import contain
 from vlmguard_accelerate import loaders, loop
 from vlmguard_accelerate.standin import Ddp, StandIn
 from vlmguard_torch import stepping
-from vlmguard_torch.ledger import optimizers, watcher
+from vlmguard_torch.ledger import optimizers, start, watcher
 from vlmguard_torch.ledger.wrappers import moves
 from vlmguard_transformers import accelerators, translate
 from vlmguard_transformers.model_reading import Reading
@@ -62,7 +62,7 @@ def wrapped(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
 
 def _took(state: RunState, wrapper: Any) -> None:
     """DDP has its process group, which need not be that of all ranks."""
-    state.kept[_TAKER].wrapped = weakref.ref(wrapper)
+    state.kept[_TAKER].group = start.group_of(wrapper)
 
 
 def _options(state: RunState) -> Options:

@@ -6,12 +6,11 @@ It holds neither the model nor an engine: a hook of the model holds it, by the r
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
 from vlmguard.runtime import ranks
-from vlmguard_torch.ledger import start
 
 DDP, FSDP2, DEEPSPEED, NONE = "MULTI_DDP", "FSDP", "DEEPSPEED", "NO"
 """As accelerate names them."""
@@ -43,12 +42,8 @@ class Ddp(StandIn):
         super().__init__(DDP, model)
         self.given = {name: options.get(name, False) for name in _READ}
         self.ddp_handler = SimpleNamespace(**self.given)
-        self.wrapped: Callable[[], Any] = lambda: None
-
-    @property
-    def group(self) -> Any:
+        self.group: Any = None
         """The process group that shares the model, None if it is that of all ranks."""
-        return start.group_of(self.wrapped())
 
     def changed(self) -> dict[str, bool]:
         """The options that a plan changed."""

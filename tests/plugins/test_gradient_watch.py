@@ -10,6 +10,7 @@ import weakref
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from vlmguard_torch import stepping
 from vlmguard_torch.watch.gradients import AGREE, LIMIT, Watch
@@ -101,13 +102,25 @@ def test_a_tower_whose_forward_cuts_the_gradient_is_told_at_the_second_step(stay
 def test_a_tower_in_which_blocks_lose_the_gradient_is_told():
     """Its output gets one, from what is not its own: reentrant blocks without input gradients."""
     model = Two()
-    blind(model.b)
     optimizer, watch = watched(model)
     bias = torch.nn.Parameter(torch.zeros(2))
     inner = model.b.forward
-    model.b.forward = lambda x: inner(x) + bias
+    model.b.forward = lambda x: checkpoint(inner, x, use_reentrant=True) + bias
     found = [window(model, watch, optimizer, {}) for _ in range(2)]
     assert [dict(each.wiring) for each in found] == [{}, {"vision": "cut"}]
+
+
+def test_a_tower_that_is_left_out_for_the_first_steps_is_told_late_and_does_not_end_the_run():
+    """fairseq's ``freeze_finetune_updates``: a forward of its own that has ``with no_grad()``."""
+    model = Two()
+
+    def forward(x, own=model.b.forward):
+        with torch.no_grad():
+            return own(x)
+
+    model.b.forward = forward
+    found = [(n, told) for n, told in enumerate(wirings(model, 12), 1) if told]
+    assert found == [(AGREE, {"vision": "no_grad"})]
 
 
 def test_a_tower_that_cuts_what_its_modules_made_is_told_late():
@@ -115,7 +128,8 @@ def test_a_tower_that_cuts_what_its_modules_made_is_told_late():
     model = Two()
     inner = model.b.forward
     model.b.forward = lambda x: inner(x).detach()
-    assert [n for n, told in enumerate(wirings(model, 10), 1) if told] == [AGREE]
+    found = [(n, told) for n, told in enumerate(wirings(model, 10), 1) if told]
+    assert found == [(AGREE, {"vision": "detached"})]
 
 
 DROPS = {

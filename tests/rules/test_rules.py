@@ -223,6 +223,7 @@ def test_completeness_is_judged_in_every_phase(host, phase):
     [
         ({"vision": ("a", "b")}, "cut", "error"),
         ({"vision": ("a", "b")}, "no_grad", "warning"),
+        ({"vision": ("a", "b")}, "detached", "warning"),
         ({"vision": ("a", "b")}, "dropped", "warning"),
         ({"vision": ("a", "b")}, "idle", None),
         ({"vision": ("a", "b")}, "unknown", None),

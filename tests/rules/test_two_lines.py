@@ -142,7 +142,7 @@ def of_gradients(host):
         wrapped = replace(run, strategy=strategy, find_unused=False,
                           checkpointing=Checkpointing(checkpointed, True))  # fmt: skip
         for kind in ("vision", "llm"):
-            for wiring in ("cut", "no_grad", "dropped"):
+            for wiring in ("cut", "detached", "no_grad", "dropped"):
                 for steps in (1, 8):
                     seen = Gradients({kind: (TENSOR,) * 391}, {kind: 391}, {kind: wiring}, steps)
                     yield from host.pre_step(wrapped, gradients=seen)

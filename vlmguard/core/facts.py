@@ -11,7 +11,7 @@ from typing import Literal
 Certainty = Literal["no", "possible", "yes"]
 Phase = Literal["train", "eval", "generate"]
 Provenance = Literal["observed", "declared", "assumed"]
-Wiring = Literal["cut", "no_grad", "dropped", "idle", "unknown"]
+Wiring = Literal["cut", "detached", "no_grad", "dropped", "idle", "unknown"]
 Strategy = Literal[
     "single",
     "ddp",
@@ -296,9 +296,10 @@ class Gradients:
             steps or in the dry step (``tried``).
         trainable: tower kind → number of trainable parameters, of towers that ran.
         wiring: tower kind → why none of a tower's parameters gets a gradient, if several whole
-            steps say the same. "cut": it ran with gradients switched on, and none came to it.
-            "no_grad": it ran with gradients switched off. "dropped": its output needed one, and
-            none came.
+            steps say the same. "cut": it was called with gradients switched on, and none came to
+            it; in a step of the run: its code loses them in every step. "detached": the same, but
+            perhaps not in every step. "no_grad": it ran with gradients switched off. "dropped": its
+            output needed one, and none came.
         steps: how many steps said so.
         tried: whether this was seen in the dry step that the user asked for, not in a step of the
             run.

@@ -4,11 +4,13 @@ What it does
     Watches each tower that an optimizer moves, from one step to the next, until two steps have
     trained it. It looks whether the tower ran with gradients switched on, whether its output
     needed a gradient and got one, and whether any of its parameters got one. It stops the run
-    only if the tower was called with gradients switched on and none of its parameters got one.
-    This must be so in eight steps in a row, since a forward may drop features at random. Two
-    steps in a row are enough if all modules inside the tower ran with gradients switched off
-    (for example by torch.no_grad on the tower's forward). If the whole tower is called under
-    torch.no_grad, or the loss does not use its output, eight steps in a row give a warning. A
+    only if none of its parameters got one and its code loses the gradient in every step:
+    torch.no_grad decorates a forward in the tower, or reentrant checkpointing runs blocks whose
+    input needs no gradient. Two steps in a row are enough if all modules inside the tower ran with
+    gradients switched off, else eight, since a forward may drop features at random. Everything
+    else may be meant for the first steps alone: a "with torch.no_grad()" or a detach inside a
+    forward, a whole tower called under torch.no_grad, a loss that does not use its output. After
+    eight such steps in a row there is a warning, and the run goes on. A
     model that has no tower for images, video or audio only gets a warning. Single parameters
     that two steps miss are a note. If the run would end by itself (DDP that does not look for
     unused parameters, Gemini), one step that trained something else is enough to say why.
@@ -48,12 +50,14 @@ DEFAULT = "error"
 
 _WHY = {
     "cut": "it ran and got no gradient",
+    "detached": "it ran and got no gradient",
     "no_grad": "it ran with gradients switched off",
     "dropped": "no gradient came to its output",
 }
 _DDP = "DDP would fail"
 _WIRING = {
     "cut": "look for no_grad, .detach() or .data in its forward",
+    "detached": "look for .detach() or .data in its forward",
     "no_grad": "call it outside torch.no_grad",
     "dropped": "look behind it for .detach(), or for a loss that does not use its output",
 }
@@ -93,7 +97,7 @@ def _level(wiring: str, sure: bool, towers: bool) -> Level:
     """An error if the run would end by itself, or if the user asked for a dry step. ``towers``:
     whether the model has any; a run of text alone goes on."""
     certain = wiring == "cut" and towers
-    return "error" if certain or (sure and wiring in ("cut", "no_grad")) else "warning"
+    return "error" if certain or (sure and wiring in ("cut", "detached", "no_grad")) else "warning"
 
 
 def _told(gradients: Gradients) -> str:
@@ -121,6 +125,6 @@ def _some(kind: str, names: list[str], number: int) -> Finding | None:
 def _advice(run: Run, kind: str, wiring: str) -> tuple[Advice | str, ...]:
     """The wiring first; to freeze is right only for what is not meant to train."""
     told: tuple[Advice | str, ...] = (_WIRING[wiring],)
-    if wiring == "cut" and run.checkpointing.on and run.checkpointing.use_reentrant:
+    if wiring in ("cut", "detached") and run.checkpointing.on and run.checkpointing.use_reentrant:
         told = (SetVariant(False), "turn on input gradients for the tower", *told)
     return (*told, FreezeTower(kind, unmeant=True)) if Tower(kind).sees else told

@@ -41,8 +41,12 @@ def _noted(optimizer: Any) -> None:
 def wrapped(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
     """DDP has wrapped a model."""
     made = wrapped(*args, **kwargs)
-    contain("the ledger of a plain loop", _wait, instance.module, "ddp", instance)
+    contain("the ledger of a plain loop", _wrapped, instance)
     return made
+
+
+def _wrapped(wrapper: Any) -> None:
+    _wait(wrapper.module, "ddp", start.group_of(wrapper))
 
 
 def sharded(wrapped: Any, instance: Any, args: Args, kwargs: Options) -> Any:
@@ -122,18 +126,18 @@ def _followed(module: Any) -> bool:
     return bool(towers.by_name(module)) or special.writes(module) is True
 
 
-def _wait(module: Any, strategy: str, wrapper: Any = None) -> None:
+def _wait(module: Any, strategy: str, group: Any = None) -> None:
     """Until its first forward that trains: then there is an optimizer. The module inside DDP is
     looked at, since a forward may go past the wrapper."""
     if not _guarded() and any(p.requires_grad for p in module.parameters()):
-        _Waiting(module, strategy, wrapper)
+        _Waiting(module, strategy, group)
 
 
 class _Waiting:
     """Looks for the optimizer of a model at its forwards; the first one that runs is the root."""
 
-    def __init__(self, module: Any, strategy: str, wrapper: Any) -> None:
-        self._wrapper = weakref.ref(wrapper) if wrapper is not None else lambda: None
+    def __init__(self, module: Any, strategy: str, group: Any) -> None:
+        self._group = group
         self._left, self._strategy = itertools.count(LOOKS, -1), strategy
         self._handle = ForwardHook("the ledger of a plain loop", self._look).on(module)
         # First: FSDP2's hook replaces its shards by whole parameters.
@@ -149,8 +153,9 @@ class _Waiting:
         # FSDP2's root has run its hooks already: what this forward uses cannot be seen.
         whole = self._strategy != "fsdp2"
         for each in found if _followed(module) else ():
-            group = start.group_of(self._wrapper())
-            made = start.watch(module, each, strategy=self._strategy, group=group, whole=whole)
+            made = start.watch(
+                module, each, strategy=self._strategy, group=self._group, whole=whole
+            )
             if made is not None:
                 made.forward(module, args, kwargs)  # its hook misses this forward
 

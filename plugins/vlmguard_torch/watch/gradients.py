@@ -101,7 +101,13 @@ class _Tower(Hooked):
         said = self.agree >= enough
         self.forwards.ask(names)
         self.done |= said
-        return (wiring if said else None), set()
+        return (self._named(wiring) if said else None), set()
+
+    def _named(self, wiring: Wiring) -> Wiring:
+        """What is certain of every step has another name than what may be for the first ones."""
+        if wiring != "cut" or self.forwards.always_off:
+            return wiring
+        return "no_grad" if self.forwards.off else "detached"
 
     def _enough(self, wiring: Wiring, anything: Callable[[], bool]) -> int:
         """One window where the run ends anyway: others trained in it, and the gradient was not
@@ -109,7 +115,8 @@ class _Tower(Hooked):
         certain = not self.stays or not self.forwards.fed
         if self.fails and wiring != "dropped" and certain and anything():
             return 1
-        return INSIDE if wiring == "cut" and self.forwards.off else AGREE
+        inside = wiring == "cut" and self.forwards.off and self.forwards.always_off
+        return INSIDE if inside else AGREE
 
     def _paths(self, names: Iterable[str]) -> list[str]:
         """The modules that hold these parameters: of one that holds none nothing is expected."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -42,6 +42,7 @@ class TowerForwards(Hooked):
         self.used, self._asked = True, False
         self._inside: set[bool] = set()  # since the last forward of a tower
         self._switched: set[bool] = set()
+        self._blocks = False
         self._top, self._named = weakref.ref(model), weakref.WeakValueDictionary(named)
         self._handles: list[Any] = []
         for path in paths:
@@ -95,12 +96,23 @@ class TowerForwards(Hooked):
         self.used = True
         if torch.is_grad_enabled() or not _runs_again():
             self._inside.add(torch.is_grad_enabled())
+            self._blocks |= not torch.is_grad_enabled() and any(_checkpoints())
 
     @property
     def off(self) -> bool:
         """Whether modules ran inside a tower, of those that `ask` named a parameter of, and all
         with gradients switched off, though they were on around the tower."""
         return self._switched == {False}
+
+    @property
+    def always_off(self) -> bool:
+        """Whether every step loses the gradient: reentrant checkpointing switches gradients off, or
+        `torch.no_grad` decorates the forward of one of a tower's modules. A ``with`` or a
+        ``detach`` inside a forward may be for the first steps alone, as a warm-up."""
+        if self._blocks:
+            return True
+        towers = (module for path in self.notes for module in _called(self._named.get(path)))
+        return any(_decorated(each) for tower in towers for each in tower.modules())
 
     @property
     def ran(self) -> bool:
@@ -134,16 +146,21 @@ def _runs_again() -> bool:
     DeepSpeed's have arguments of these names, Unsloth's has ``forward_function`` and
     ``hidden_states`` [read: torch 2.13, deepspeed 0.19.8, LLaMA-Factory 0.9.5]. They may lie in
     each other."""
+    return any(
+        isinstance(x, torch.Tensor) and x.requires_grad
+        for held in _checkpoints()
+        for x in (*held.get("args", ()), held.get("hidden_states"))
+    )
+
+
+def _checkpoints() -> Iterator[Mapping[str, Any]]:
+    """The variables of each reentrant checkpoint's forward that runs now."""
     frame = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         if code.co_name == "forward" and not _RUN.isdisjoint(code.co_varnames):
-            held = frame.f_locals  # of this frame only: it keeps the frame's tensors alive
-            inputs = (*held.get("args", ()), held.get("hidden_states"))
-            if any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs):
-                return True
+            yield frame.f_locals  # of this frame only: it keeps the frame\'s tensors alive
         frame = frame.f_back  # type: ignore[assignment]
-    return False
 
 
 def _owner(named: Mapping[str, Any], name: str) -> str:
@@ -166,3 +183,10 @@ def _compiled(named: Mapping[str, Any], path: str) -> bool:
     parts = path.split(".")
     around = [".".join(parts[:depth]) for depth in range(len(parts) + 1)]
     return any(is_compiled(named[each]) for each in around if each in named)
+
+
+def _decorated(module: Any) -> bool:
+    """torch calls what its context managers make of a function ``decorate_context``."""
+    forward = getattr(module, "forward", None)
+    code = getattr(getattr(forward, "__func__", forward), "__code__", None)
+    return getattr(code, "co_name", "") == "decorate_context"

@@ -23,7 +23,8 @@ _WHY: Mapping[Fate, str] = {
     "dropped": "their modules ran, and nothing uses their output",
 }
 _ADVICE: Mapping[Fate, str] = {
-    "no_grad": "set use_reentrant=False; or remove no_grad; or freeze what should not train",
+    "no_grad": "remove no_grad, or with checkpointing set use_reentrant=False; or freeze what "
+    "should not train",
     "cut": "look for detach() behind them; or for no_grad there; or freeze what should not train",
 }
 
