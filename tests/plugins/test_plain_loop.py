@@ -73,14 +73,12 @@ def test_what_the_plan_changes_is_what_ddp_is_given(kept):
 
 def test_the_ledger_is_of_the_ranks_that_ddp_averages(monkeypatch):
     groups = []
-    monkeypatch.setattr(start, "group_of", lambda wrapper: wrapper.process_group)
+    monkeypatch.setattr(start, "group_of", lambda wrapper: "two ranks of four")
     monkeypatch.setattr(start, "watch", lambda *_, group, **__: groups.append(group))
     model = Model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     plain_loop.optimizers.note(optimizer)
-    made = wrap(model)
-    made.process_group = "two ranks of four"
-    made(torch.ones(1, 2))
+    wrap(model)(torch.ones(1, 2))
     assert groups == ["two ranks of four"]
     assert not faults._said
 

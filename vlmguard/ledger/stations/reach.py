@@ -23,8 +23,7 @@ _WHY: Mapping[Fate, str] = {
     "dropped": "their modules ran, and nothing uses their output",
 }
 _ADVICE: Mapping[Fate, str] = {
-    "no_grad": "remove no_grad, or with checkpointing set use_reentrant=False; or freeze what "
-    "should not train",
+    "no_grad": "remove no_grad; or set use_reentrant=False; or freeze what should not train",
     "cut": "look for detach() behind them; or for no_grad there; or freeze what should not train",
 }
 
