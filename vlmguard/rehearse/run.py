@@ -18,6 +18,7 @@ from vlmguard.rehearse import (
     alone,
     ending,
     framework,
+    own_passes,
     row_filter,
     stand_in_rows,
     training_rows,
@@ -43,8 +44,12 @@ ACCUMULATION = 2
 def rehearse(request: Request, tell: Tell) -> dict[str, Any]:
     """The whole answer as plain data. Never raises for what a user wrote."""
     begun = time.monotonic()
+    hooks = framework.of(request.adapter)
     try:
-        answer = _rehearse(request, tell)
+        if hasattr(hooks, "OWN_SCRIPT"):
+            answer = own_passes.rehearse(hooks, request, tell)
+        else:
+            answer = _rehearse(request, tell)
     except Unreadable as error:
         answer = _answer(Judgement(CANNOT, why=str(error)))
     except OSError as error:
