@@ -176,10 +176,7 @@ def _passes(hooks: Any, request: Request, looked: Looked, tell: Tell) -> dict[st
     commands = _commands(hooks, request, looked, windows, rows)
     passes = Rehearsal(request, commands, windows, rows, hooks.act, tell)
     off, on = _both(passes, request)
-    scale = _scale(passes, facts, off)
-    off = scale or off
-    if scale is not None and on is not None and on.kind == RIGHT:
-        on = scale  # the guard leaves a loss as it is
+    off, on = _named(off, facts), _named(on, facts) if on else None
     limits = [*facts["limits"], *_said(passes), *_of_loss(passes, facts, off), AFTER]
     return _answer(passes, request, looked, (off, on), limits)
 
@@ -250,13 +247,13 @@ def _said(passes: Rehearsal) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _scale(passes: Rehearsal, facts: Mapping[str, Any], off: Judgement) -> Judgement | None:
-    """Wrong by the scale of its own loss; None where that is right, or not known."""
-    if off.kind != RIGHT or not passes.request.paired:
-        return None
-    told = passes.reference()[1].outcomes[0].value.get("plain")
-    found = verdict.scaled(off, told)
-    return found if found.kind == WRONG else None
+def _named(found: Judgement, facts: Mapping[str, Any]) -> Judgement:
+    """Whose scale it is, where a loss of the script's own has another one."""
+    if found.kind != WRONG or verdict.OTHER_SCALE not in found.why or not facts["own_loss"]:
+        return found
+    told = found.why.partition(verdict.OTHER_SCALE)[0] + verdict.OTHER_SCALE
+    why = f"{', '.join(facts['own_loss'])}: {told} of its tokens; no error if this factor is meant"
+    return replace(found, why=why)
 
 
 def _of_loss(passes: Rehearsal, facts: Mapping[str, Any], off: Judgement) -> list[str]:

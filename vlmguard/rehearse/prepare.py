@@ -99,7 +99,7 @@ def _own(
 ) -> Prepared:
     """A script of the user's own. Raises `Refused`."""
     if checked.state == judge.WRONG:
-        raise Refused(f"the script refuses this command: {checked.reason}", 1)
+        raise Refused(f"it fails as its arguments are made: {checked.reason}", 1)
     try:
         found = own_script.request(job, files, trace, scratch, thorough, _variables(job.env))
     except Unreadable as error:

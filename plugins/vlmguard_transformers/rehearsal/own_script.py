@@ -33,6 +33,7 @@ LARGEST = 200_000_000
 """Weights of a model that the script makes itself; more do not fit into a rank here."""
 _FRAMEWORKS = ("transformers", "trl", "peft", "accelerate", "torch")
 _LOSS = ("compute_loss", "training_step")
+_ELSEWHERE = re.compile(r"/site-packages/|/vlmguard(_\w+)?/")
 _DTYPES = re.compile(r"\b(BFloat16|Half|c10::)|same dtype|scalar type|dtype mismatch", re.I)
 
 
@@ -342,7 +343,7 @@ def _line(error: BaseException, paths: Any) -> str:
     trace, found = error.__traceback__, ""
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        if any(file.startswith(f"{path}/") for path in paths) and "site-packages" not in file:
+        if any(file.startswith(f"{path}/") for path in paths) and not _ELSEWHERE.search(file):
             found = f" at {os.path.basename(file)}:{trace.tb_lineno}"
         trace = trace.tb_next
     return found

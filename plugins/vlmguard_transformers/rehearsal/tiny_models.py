@@ -130,6 +130,9 @@ def _wrap(owner: Any, name: str, tiny: Tiny, loads: bool) -> None:
                 told = " ".join(f"{type(error).__name__}: {error}".split())[:300]
                 raise NotHere(f"{given}: its class could not be built small: {told}") from error
         if loads and not tiny.busy:
+            if small is None and not os.path.isdir(given):
+                raise NotHere(f"{given}: this model is not on this disk, and a rehearsal downloads "
+                              "nothing")  # fmt: skip
             named = tiny.arguments(named)
         return own(cls, small or given, *args, **named)
 
