@@ -1,5 +1,4 @@
-"""The passes over a user's own script: a look at what it asks for, then the reference, guard off and
-guard on.
+"""The passes over a user's own script: a look at what it asks for, the reference, guard off and on.
 
 The look runs the script in one process up to ``Trainer.train``. In the other passes it trains on
 the same rows. Each batch of each rank is compared with the reference's: without that, a script that
@@ -176,7 +175,7 @@ def _passes(hooks: Any, request: Request, looked: Looked, tell: Tell) -> dict[st
     commands = _commands(hooks, request, looked, windows, rows)
     passes = Rehearsal(request, commands, windows, rows, hooks.act, tell)
     off, on = _both(passes, request)
-    off, on = _named(off, facts), _named(on, facts) if on else None
+    off, on = _named(off, request, facts), _named(on, request, facts) if on else None
     limits = [*facts["limits"], *_said(passes), *_of_loss(passes, facts, off), AFTER]
     return _answer(passes, request, looked, (off, on), limits)
 
@@ -247,8 +246,11 @@ def _said(passes: Rehearsal) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _named(found: Judgement, facts: Mapping[str, Any]) -> Judgement:
-    """Whose scale it is, where a loss of the script's own has another one."""
+def _named(found: Judgement, request: Request, facts: Mapping[str, Any]) -> Judgement:
+    """Whose scale it is, where a loss of the script's own has another one; and the reference, where
+    that is of several ranks."""
+    if found.kind == RIGHT and request.paired:
+        return replace(found, against=found.against.replace("one rank", "ranks under plain DDP"))
     if found.kind != WRONG or verdict.OTHER_SCALE not in found.why or not facts["own_loss"]:
         return found
     told = found.why.partition(verdict.OTHER_SCALE)[0] + verdict.OTHER_SCALE
@@ -291,4 +293,3 @@ def _answer(
         "ranks": request.ranks, "world": request.world, "strategy": request.strategy,
     }  # fmt: skip
     return verdict.lowered(answer, list(dict.fromkeys(limits)))
-

@@ -48,7 +48,7 @@ def close_off(home: Path, overlay: Path, note: Callable[[str], None]) -> None:
 
     def refuse(what: str) -> None:
         note(what)
-        raise Refused(f"a rehearsal does not let your script do this: {what}")
+        raise Refused(f"a rehearsal does not let your script {what}")
 
     def hear(event: str, args: tuple[Any, ...]) -> None:
         if event == "open":

@@ -161,6 +161,7 @@ class Script:
                           "too many for a rehearsal")  # fmt: skip
         machine.whole_numbers(model, self.limits.append)
         _no_dropout(model)
+        self._own_order(trainer)
         trainer._get_train_sampler = functools.partial(_in_order, trainer)
         if self.looks:
             self._look(trainer, count)
@@ -172,6 +173,14 @@ class Script:
         if self.is_reference and not self.scene.single:
             plain_loss.across(self.told, trainer)
         self._hear_batches(trainer)
+
+    def _own_order(self, trainer: Any) -> None:
+        """What is lost of an order of rows that the script makes itself."""
+        if _own(trainer, "_get_train_sampler"):
+            self.limits.append("_get_train_sampler: its own order of rows was not rehearsed")
+        if _own(trainer, "get_train_dataloader"):
+            self.limits.append("get_train_dataloader: its own loader deals the rows in its own "
+                               "order, so no other order was forced")  # fmt: skip
 
     def _look(self, trainer: Any, count: int) -> None:
         """What the script asks for, as plain data."""
@@ -214,6 +223,8 @@ class Script:
 
     def _finished(self) -> dict[str, Any]:
         told = in_rank.finished(self.told)
+        if told.get("plain") == 0.0:  # no step was measured: it has a ``training_step`` of its own
+            told["plain"] = None
         refused = [f"your script was not let {what}" for what in dict.fromkeys(self.refused)]
         limits = [*self.limits, *self.tiny.limits, *refused]
         told["limits"] = list(dict.fromkeys(limits))
@@ -223,7 +234,9 @@ class Script:
     def _of_this_place(self, error: BaseException) -> str:
         """Why an error says nothing of the run elsewhere; "" for one of the training itself."""
         text = " ".join(f"{type(error).__name__}: {error}".split())[:400]
-        if isinstance(error, closed_off.Refused) or self._caused(error, closed_off.Refused):
+        if isinstance(error, closed_off.Refused):
+            return str(error)
+        if self._caused(error, closed_off.Refused):
             return text
         if not self.training:
             return f"before its training: {text}{_line(error, self.spec['paths'])}"
@@ -244,7 +257,8 @@ class Script:
         return False
 
     def _said(self, why: str) -> str:
-        refused = f" (it was not let {self.refused[0]})" if self.refused else ""
+        first = self.refused[0] if self.refused else ""
+        refused = f" (it was not let {first})" if first and first not in why else ""
         return f"{os.path.basename(self.spec['script'])}: {why}{refused}"
 
 
@@ -293,8 +307,10 @@ def _no_dropout(model: Any) -> None:
 def _plain_optimizer(trainer: Any, limit: Callable[[str], None]) -> None:
     """SGD over what the script's own optimizer holds."""
     given, create = trainer.optimizer, trainer.create_optimizer
-    if given is None and not _own(trainer, "create_optimizer") and not getattr(
-        trainer, "optimizer_cls_and_kwargs", None
+    if (
+        given is None
+        and not _own(trainer, "create_optimizer")
+        and not getattr(trainer, "optimizer_cls_and_kwargs", None)
     ):
         return
     limit("its own optimizer: plain SGD over the parameters that it holds, one learning rate")
