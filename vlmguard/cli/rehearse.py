@@ -2,9 +2,11 @@
 
     vlmguard rehearse --world 64 -- swift sft --model Qwen/Qwen2.5-VL-7B-Instruct …
     vlmguard rehearse train.sh
+    vlmguard rehearse --yes -- torchrun --nproc_per_node 8 train.py …
 
-It runs the framework's own code in two ranks, without vlmguard and with it, on a tiny copy of the
-model and on some of your rows. It changes none of your files and uses no GPU.
+It runs the framework's own code, or with --yes your own script, in two ranks, without vlmguard and
+with it, on a tiny copy of the model and on some of your rows. It changes none of your files and
+uses no GPU.
 """
 
 from __future__ import annotations
@@ -73,6 +75,6 @@ def _parser() -> passed.Parser:
                         help="ranks to rehearse, instead of the command's own number")  # fmt: skip
     parser.add_argument("--thorough", action="store_true", help="try more orders of rows")
     parser.add_argument("--yes", action="store_true",
-                        help="run your own code too: plug-ins, reward functions")  # fmt: skip
+                        help="run your own code too: scripts, plug-ins, rewards")  # fmt: skip
     parser.add_argument("--format", default="text", choices=("text", "json", "github"))
     return parser

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from vlmguard.check import hf, judge
+from vlmguard.check import framework, hf, judge
 from vlmguard.check.judge import Verdict
 from vlmguard.check.launcher import Job
 from vlmguard.check.reading import places, python_files, scripts
@@ -23,6 +23,10 @@ from vlmguard.rehearse.request import Request
 ADAPTER = "vlmguard_transformers"
 ALONE = "a loop of its own, without transformers' Trainer, is not rehearsed"
 _TRAINERS = {"transformers", "trl"}
+_BUILT_ON = (ADAPTER, "vlmguard_trl")
+"""Plug-ins for what a user's own script is built on; the others know scripts that are commands."""
+_FRAMEWORKS = ("accelerate", "colossalai", "deepspeed", "FlagEmbedding", "llamafactory", "swift",
+               "torch", "transformers", "trl")  # fmt: skip
 _LOOPS = re.compile(r"\.backward\(|deepspeed\.initialize|Booster\(")
 _TRAINS = re.compile(r"Trainer\b")
 
@@ -30,9 +34,15 @@ _TRAINS = re.compile(r"Trainer\b")
 def module(job: Job, files: Files) -> str:
     """The script as a module for `python_files`; "" for what is no file of the user's own."""
     found = scripts.module(job.target, files)
-    if found.startswith("file:"):
-        return found
-    return found if found and python_files.local(found) else ""
+    return "" if found.partition(".")[0] in _FRAMEWORKS else found
+
+
+def is_own(job: Job, files: Files) -> bool:
+    """Whether it runs a script of the user's own, and not a framework's command by its file."""
+    if not module(job, files):
+        return False
+    found = framework.of_job(job, files)
+    return found is None or type(found[0]).__module__.partition(".")[0] in _BUILT_ON
 
 
 def obstacle(job: Job, files: Files) -> str:
@@ -71,7 +81,7 @@ def request(
         env=env, accelerate=accelerate, thorough=thorough, local=job.per_node or 0,
         passes=("off", "on"), launched=job.launched, paths=paths,
         imports=tuple(sorted(scripts.imports(one))),
-        local_rank="deepspeed" in job.chain and "no_local_rank" not in job.options,
+        local_rank="deepspeed" in job.chain and "--no_local_rank" not in job.prefix,
     )  # fmt: skip
 
 

@@ -60,7 +60,7 @@ def prepare(
     checked = judge.job(job, files, trace, {})
     if checked.state == judge.NOTHING:
         raise Refused(checked.reason, 0)
-    if own_script.module(job, files):
+    if own_script.is_own(job, files):
         return _own(checked, job, files, trace, scratch, thorough)
     if checked.state == judge.WRONG:
         raise Refused(f"the framework refuses this command: {checked.reason}", 1)
