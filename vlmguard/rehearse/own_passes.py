@@ -280,7 +280,8 @@ def _answer(
     if off.kind not in (RIGHT, CANNOT) and on is not None and on.kind == RIGHT:
         mended = [code for code, told in passes.fixes.items() if told.startswith(("fixed", "set"))]
     hidden = ("memory", "NCCL and topology", "stream races", "fused kernels",
-              "fp16 and bf16 ranges", "rare rows later in the data", *UNSHOWN)  # fmt: skip
+              "fp16 and bf16 ranges", "rare rows later in the data", *UNSHOWN,
+              *(["the real number of ranks"] if request.world > request.ranks else []))  # fmt: skip
     answer = {
         "verdict": whole.kind, "exit": whole.code, "why": whole.why, "off": off.as_data(),
         "on": on.as_data() if on else None, "alone": None, "mended": mended, "fixes": passes.fixes,

@@ -8,7 +8,9 @@ a script which prepares its output goes on. All else is refused with a `Refused`
 from __future__ import annotations
 
 import builtins
+import functools
 import io
+import multiprocessing.process
 import os
 import sys
 from collections.abc import Callable
@@ -69,6 +71,12 @@ def close_off(home: Path, overlay: Path, note: Callable[[str], None]) -> None:
                 refuse(f"reach the network: {address}")
 
     _redirect(overlay, ours)
+    _compiled(overlay, ours)
+
+    def started(self: Any) -> None:
+        refuse(f"start a process: {self.name}")
+
+    multiprocessing.process.BaseProcess.start = started  # type: ignore[method-assign]
     sys.addaudithook(hear)
 
 
@@ -77,16 +85,44 @@ def _words(told: Any) -> str:
     return " ".join(os.fsdecode(word) if word else "" for word in words)[:120]
 
 
+def _compiled(overlay: Path, ours: Callable[[Any], bool]) -> None:
+    """What writes files in compiled code, of which the interpreter hears nothing."""
+    for module, name, at in (("torch", "save", 1), ("safetensors.torch", "serialize_file", 1),
+                             ("safetensors.numpy", "serialize_file", 1)):  # fmt: skip
+        found = sys.modules.get(module)
+        own = getattr(found, name, None)
+        if own is None:
+            continue
+
+        @functools.wraps(own)
+        def written(*args: Any, _own: Any = own, _at: int = at, **named: Any) -> Any:
+            given = list(args)
+            keys = [key for key in ("f", "filename") if key in named]
+            file = given[_at] if len(given) > _at else named[keys[0]] if keys else None
+            if isinstance(file, (str, os.PathLike)) and not ours(file):
+                there = inside(overlay, file)
+                os.makedirs(os.path.dirname(there), exist_ok=True)
+                if len(given) > _at:
+                    given[_at] = there
+                else:
+                    named[keys[0]] = there
+            return _own(*given, **named)
+
+        setattr(found, name, written)
+
+
+def inside(overlay: Path, path: Any) -> str:
+    """Where a file that the script makes elsewhere is made."""
+    return f"{overlay}{os.path.abspath(os.fsdecode(path))}"
+
+
 def _redirect(overlay: Path, ours: Callable[[Any], bool]) -> None:
     """Folders and files that are made outside are made in ``overlay``, and found there again."""
     plain_open, make = io.open, os.mkdir
 
-    def inside(path: Any) -> str:
-        return f"{overlay}{os.path.abspath(os.fsdecode(path))}"
-
     def opened(file: Any, mode: str = "r", *args: Any, **named: Any) -> Any:
         if isinstance(file, (str, bytes, os.PathLike)) and not ours(file):
-            there = inside(file)
+            there = inside(overlay, file)
             if any(sign in mode for sign in "wx") or os.path.exists(there):
                 os.makedirs(os.path.dirname(there), exist_ok=True)
                 file = there
@@ -96,7 +132,7 @@ def _redirect(overlay: Path, ours: Callable[[Any], bool]) -> None:
         if "dir_fd" in named or ours(path) or os.path.exists(path):
             make(path, *args, **named)
         else:
-            os.makedirs(inside(path), exist_ok=True)
+            os.makedirs(inside(overlay, path), exist_ok=True)
 
     builtins.open = opened  # type: ignore[assignment]
     io.open = opened  # type: ignore[assignment]

@@ -328,6 +328,7 @@ def _plain_optimizer(trainer: Any, limit: Callable[[str], None]) -> None:
             kept = [each for each in model.parameters() if each.requires_grad]
         else:
             kept = [each for group in held.param_groups for each in group["params"]]
+            _forgotten(trainer, kept, limit)
         trainer.optimizer = torch.optim.SGD(kept, lr=trainer.args.learning_rate)
         return trainer.optimizer
 
@@ -342,6 +343,16 @@ def _plain_optimizer(trainer: Any, limit: Callable[[str], None]) -> None:
     trainer.optimizer = trainer.lr_scheduler = None
     trainer.create_optimizer = created
     trainer.create_scheduler = scheduled
+
+
+def _forgotten(trainer: Any, held: list[Any], limit: Callable[[str], None]) -> None:
+    """Parameters that train and that its optimizer does not hold."""
+    known = {id(each) for each in held}
+    names = [name for name, each in trainer.model.named_parameters()
+             if each.requires_grad and id(each) not in known]  # fmt: skip
+    if names:
+        limit(f"its own optimizer does not hold {len(names)} tensors that have gradients, as "
+              f"{names[0]}")  # fmt: skip
 
 
 def _seeded() -> None:

@@ -77,6 +77,9 @@ class Tiny:
                 if name not in (*_LEFT_OUT, *_QUANTISED, *_DTYPES)}  # fmt: skip
         if any(named.get(name) for name in _QUANTISED):
             self.limits.append("quantised weights: the tiny copy's are in float32")
+        attention = str(named.get("attn_implementation") or "")
+        if "flash" in attention or "/" in attention:
+            self.notes.append(f"attn_implementation {attention}: sdpa")
         import torch
         import transformers
         from packaging.version import Version
