@@ -1,6 +1,6 @@
 """Rehearsing a user's own script around ``transformers.Trainer``: the script itself, in a rank.
 
-`vlmguard.rehearse.own_script` says which scripts these are, and `own_passes` what is run.
+`vlmguard.rehearse.own_script` says which scripts these are, and what is run.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ from vlmguard.check.judge import Verdict
 from vlmguard.check.reading.files import Files
 from vlmguard.check.shell.state import Trace
 from vlmguard.ranks import Outcome, Result
-from vlmguard.rehearse import own_passes, own_script
+from vlmguard.rehearse.own_script import command as own_script
+from vlmguard.rehearse.own_script import passes as own_passes
 from vlmguard.rehearse.request import Request
 from vlmguard.rehearse.verdict import Judgement
 

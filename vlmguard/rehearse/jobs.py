@@ -14,7 +14,8 @@ from vlmguard.check.judge import Verdict
 from vlmguard.check.reading.files import Files
 from vlmguard.check.script import Reading
 from vlmguard.check.show import line, mended
-from vlmguard.rehearse import client, own_script
+from vlmguard.rehearse import client
+from vlmguard.rehearse.own_script import command as own_script
 from vlmguard.rehearse.prepare import Prepared, Refused, prepare
 from vlmguard.rehearse.request import Request
 from vlmguard.rehearse.show import Told

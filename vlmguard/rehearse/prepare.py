@@ -17,8 +17,9 @@ from vlmguard.check.reading import model_config
 from vlmguard.check.reading.fields import Values
 from vlmguard.check.reading.files import Files, Unreadable
 from vlmguard.check.shell.state import Trace, known
-from vlmguard.rehearse import framework, own_script
+from vlmguard.rehearse import framework
 from vlmguard.rehearse.framework import Described
+from vlmguard.rehearse.own_script import command as own_script
 from vlmguard.rehearse.request import Request
 
 STRATEGIES = ("single", "ddp", "zero1", "zero2", "zero3", "fsdp2")

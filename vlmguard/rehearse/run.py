@@ -18,7 +18,6 @@ from vlmguard.rehearse import (
     alone,
     ending,
     framework,
-    own_passes,
     row_filter,
     stand_in_rows,
     training_rows,
@@ -26,6 +25,7 @@ from vlmguard.rehearse import (
 )
 from vlmguard.rehearse.argv import left_out
 from vlmguard.rehearse.framework import Commands
+from vlmguard.rehearse.own_script import passes as own_passes
 from vlmguard.rehearse.passes import Rehearsal, Tell
 from vlmguard.rehearse.request import Request
 from vlmguard.rehearse.verdict import CANNOT, CRASH, HANG, RIGHT, Judgement

@@ -46,7 +46,7 @@ class Settled:
     """What becomes of the arguments in this process.
 
     Attributes:
-        spec: as `own_script.Spec` has it.
+        spec: as `own_script.Script` has it.
         single: one process, no wrapper; reference: without checkpointing.
         given: the script's own values, by name, of what was changed.
     """

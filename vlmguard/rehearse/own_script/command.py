@@ -1,7 +1,7 @@
 """A command that runs a script of the user's own → what is to be rehearsed. Nothing is run here.
 
 What the script makes of its model, its rows and its arguments is found out in the first pass
-(`own_passes`).
+(`passes`).
 """
 
 from __future__ import annotations
