@@ -165,3 +165,11 @@ def test_a_loss_of_its_own_is_named():
                               {"own_loss": ["T.compute_loss"]})  # fmt: skip
     assert found.why.startswith("T.compute_loss: its gradients are 2.00 times")
     assert "no error if this factor is meant" in found.why
+
+
+def test_ranks_that_wait_before_they_train_say_nothing_of_the_training():
+    sites = ((0, "setup", "barrier", "train.py:9 in main"),)
+    found = own_passes._trained(Judgement("hang", sites=sites))
+    assert (found.kind, "train.py:9" in found.why) == ("cannot tell", True)
+    first = Judgement("hang", step=1, sites=sites)
+    assert own_passes._trained(first) is first

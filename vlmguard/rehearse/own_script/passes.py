@@ -23,7 +23,7 @@ from vlmguard.rehearse.framework import Commands
 from vlmguard.rehearse.passes import Rehearsal, Tell
 from vlmguard.rehearse.request import Request
 from vlmguard.rehearse.training_rows import Sample, Window
-from vlmguard.rehearse.verdict import CANNOT, RIGHT, WRONG, Judgement
+from vlmguard.rehearse.verdict import CANNOT, HANG, RIGHT, WRONG, Judgement
 
 LOOK = "your script"
 AFTER = "what comes after train(): it was not run"
@@ -212,12 +212,19 @@ def _both(passes: Rehearsal, request: Request) -> tuple[Judgement, Judgement | N
         why = told.partition(": ")[2] if told.startswith("NotHere: ") else why
         return Judgement(CANNOT, why=f"{request.name}: {why}" if request.name not in why else why),\
             None  # fmt: skip
-    off = passes.guard(on=False)
-    off = _same_rows(passes, off)
+    off = _trained(_same_rows(passes, passes.guard(on=False)))
     on = None
     if "on" in request.passes and off.kind != CANNOT:
-        on = _same_rows(passes, passes.guard(on=True))
+        on = _trained(_same_rows(passes, passes.guard(on=True)))
     return verdict.balanced(off, passes.unbalanced), on
+
+
+def _trained(found: Judgement) -> Judgement:
+    """A hang counts from the first step on: before it the script's own code has the ranks wait."""
+    if found.kind != HANG or found.step:
+        return found
+    told = "; ".join(f"rank {rank}: {call} at {site}" for rank, _, call, site in found.sites)
+    return Judgement(CANNOT, why=f"its ranks wait for each other before they train: {told}")
 
 
 def _same_rows(passes: Rehearsal, found: Judgement) -> Judgement:
