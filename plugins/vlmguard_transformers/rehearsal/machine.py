@@ -12,6 +12,10 @@ from typing import Any
 Limit = Callable[[str], None]
 _LAUNCHER = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
 
+_LIBRARIES = ("accelerate", "datasets", "deepspeed", "huggingface_hub", "peft", "torch",
+              "transformers", "trl", "vlmguard")  # fmt: skip
+"""Wherever they lie, on PYTHONPATH, too."""
+
 
 def answers(single: bool, launched: bool, paths: Sequence[str], limit: Limit) -> None:
     """From now on, in this process. single: no launcher's variables are set and no group is there,
@@ -120,7 +124,9 @@ def _asked_by(paths: tuple[str, ...]) -> bool:
         ("os.py", "_collections_abc.py", "<frozen os>", "<frozen _collections_abc>")
     ):
         frame = frame.f_back  # type: ignore[assignment]
-    file = frame.f_code.co_filename if frame is not None else ""
+    if frame is None or str(frame.f_globals.get("__name__")).partition(".")[0] in _LIBRARIES:
+        return False
+    file = frame.f_code.co_filename
     return file.startswith(paths) and "site-packages" not in file
 
 

@@ -37,6 +37,7 @@ SHOWN = "plain SGD in float32, without clipping, weight decay, warm-up and dropo
 _FIRM = ("fp16", "bf16", "gradient_accumulation_steps", "deepspeed", "fsdp", "auto_find_batch_size",
          "torch_compile", "use_liger_kernel", "accelerator_config")  # fmt: skip
 """Read before training begins: a script that sets them later is another one."""
+_SETTLED = "_vlmguard_settled"
 _OBSTACLES = {"padding_free": "needs flash attention",
               "packing": "rows are joined, so that which rank gets which is not known",
               "parallelism_config": "subgroups of ranks", "use_vllm": "ranks generate"}  # fmt: skip
@@ -67,14 +68,14 @@ class Settled:
         def made(args: Any) -> None:
             self.change(args)
             after(args)
-            object.__setattr__(args, "_vlmguard_settled", self._firm(args))
+            object.__setattr__(args, _SETTLED, (self._firm(args), self._as_they_are(args)))
 
         kind.__post_init__ = made
 
-    def change(self, args: Any, whole: bool = True) -> None:
-        """In place. whole: also what is read before training begins."""
+    def change(self, args: Any) -> None:
+        """In place."""
         for name, value in self._wanted(args).items():
-            if hasattr(args, name) and (whole or name not in _FIRM):
+            if hasattr(args, name):
                 self.given.setdefault(name, getattr(args, name))
                 object.__setattr__(args, name, value)
 
@@ -115,14 +116,20 @@ class Settled:
         Raises:
             NotHere: it has set what was read by then, or the arguments are not of this kind.
         """
-        before = getattr(args, "_vlmguard_settled", None)
+        before, values = getattr(args, _SETTLED, (None, {}))
         if before is None:
             raise NotHere(f"{type(args).__name__} does not call what it inherits from "
                           "TrainingArguments: what it asks for is not known")  # fmt: skip
         changed = [name for name, value in self._firm(args).items() if before[name] != value]
         if changed:
             raise NotHere(f"the script sets {changed[0]} after it has made its TrainingArguments")
-        self.change(args, whole=False)
+        for name, value in values.items():
+            if name not in _FIRM and getattr(args, name) != value:
+                object.__setattr__(args, name, value)
+
+    def _as_they_are(self, args: Any) -> dict[str, Any]:
+        """What has been changed, as the arguments themselves have turned it."""
+        return {name: getattr(args, name) for name in self._wanted(args) if hasattr(args, name)}
 
 
 def obstacle(args: Any) -> str:
