@@ -23,6 +23,7 @@ FOLDERS = {
         ("profile",), ("profiles", "model_reading"), ("shared_rows",), ("model", "row_order"),
         ("watch",),
         ("arguments", "apply"), ("translate",), ("lifecycle", "rehearsal", "check", "selftest"),
+        ("rehearse",),
     ),
 }  # fmt: skip
 """From the ground up: a part may import itself and those below."""

@@ -2,9 +2,11 @@
 
     vlmguard rehearse --world 64 -- swift sft --model Qwen/Qwen2.5-VL-7B-Instruct …
     vlmguard rehearse train.sh
+    vlmguard rehearse --yes -- torchrun --nproc_per_node 8 train.py …
 
-It runs the framework's own code in two ranks, without vlmguard and with it, on a tiny copy of the
-model and on some of your rows. It changes none of your files and uses no GPU.
+It runs the framework's own code, or with --yes your own script, in two ranks, without vlmguard and
+with it, on a tiny copy of the model and on some of your rows. It changes none of your files and
+uses no GPU.
 """
 
 from __future__ import annotations
@@ -75,7 +77,7 @@ def _parser() -> passed.Parser:
     parser.add_argument("--thorough", action="store_true",
                         help="try more orders of rows: takes longer")  # fmt: skip
     parser.add_argument("--yes", action="store_true",
-                        help="run your own code (plug-ins, reward functions) without "
+                        help="run your own code (scripts, plug-ins, rewards) without "
                              "asking")  # fmt: skip
     parser.add_argument("--format", default="text", choices=("text", "json", "github"),
                         help="text to read (default), json for programs, github for notes on a "

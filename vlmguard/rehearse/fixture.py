@@ -52,6 +52,10 @@ class Scene:
         return self.place / "report.jsonl"
 
 
+class NotHere(Exception):
+    """What a rank ends with where its failure says nothing of the run elsewhere; says why."""
+
+
 def fixes(scene: Scene) -> dict[str, str]:
     """Code → what the guard did, by its report of rank 0; stops of any rank."""
     found: dict[str, str] = {}

@@ -15,6 +15,7 @@ from vlmguard.check.reading.named_files import Files
 from vlmguard.check.script import Reading
 from vlmguard.check.show import line, mended
 from vlmguard.rehearse import client
+from vlmguard.rehearse.own_script import command as own_script
 from vlmguard.rehearse.prepare import Prepared, Refused, prepare
 from vlmguard.rehearse.request import Request
 from vlmguard.rehearse.show import Told
@@ -96,6 +97,9 @@ def _consent(prepared: Prepared, yes: bool) -> None:
         if sys.stdin.readline().strip().lower() in ("y", "yes"):
             return
         raise Refused(f"your own code was not run: {what}")
+    if prepared.request.adapter == own_script.ADAPTER:
+        raise Refused(f"{what} is your own code, and nothing of it was run: --yes runs it here: "
+                      f"vlmguard rehearse --yes …")  # fmt: skip
     raise Refused(f"this would run code of your own ({what}): allow it with --yes")
 
 

@@ -13,7 +13,7 @@ from vlmguard.ranks import Outcome, RankEnvironment, Result, not_engaged, run
 from vlmguard.rehearse import compare, fixture, probability, verdict
 from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.compare import Difference
-from vlmguard.rehearse.fixture import BACKWARDS, OFF, ON, REFERENCE, Scene
+from vlmguard.rehearse.fixture import BACKWARDS, OFF, ON, REFERENCE, NotHere, Scene
 from vlmguard.rehearse.framework import Commands
 from vlmguard.rehearse.request import Request
 from vlmguard.rehearse.training_rows import LOADER, Sample, Window
@@ -35,6 +35,7 @@ class Rehearsal:
             reference's sums have another order.
         unbalanced: what the ledger warned of in the last pass with the guard off or on.
         booked: whether the ledger read a step of one, and of the ending.
+        outcomes: what ranks of all passes said; last: how the last pass of two ranks ended.
         written: rows of a pass's file; dropped: how many of them were not there when it trained.
     """
 
@@ -53,6 +54,8 @@ class Rehearsal:
     dropped: int = 0
     unbalanced: str = ""
     booked: bool = False
+    outcomes: list[dict[str, Any]] = field(default_factory=list)
+    last: Result | None = None
     _reference: tuple[Scene, Result] | None = None
     _backwards: tuple[Scene, Result] | None = None
 
@@ -60,7 +63,7 @@ class Rehearsal:
         """The command with the guard off or on."""
         name = ON if on else OFF
         scene = self._scene(name, self.commands.argv, guard=on)
-        result = self._run(scene, self.request.ranks)
+        self.last = result = self._run(scene, self.request.ranks)
         found = self._judged(scene, result)
         if on:
             self.fixes = fixture.fixes(scene)
@@ -93,6 +96,7 @@ class Rehearsal:
         result = run(lambda _: self.act(scene), ranks, engine, self.request.limit)
         self.seconds[scene.name] = round(time.monotonic() - begun, 1)
         told = [o.value for o in result.outcomes if isinstance(o.value, dict)]
+        self.outcomes += told
         self.rss = max([self.rss, *(one["rss"] for one in told)])
         said = [note for one in told for note in one.get("notes", ())]
         self.notes = list(dict.fromkeys([*self.notes, *said]))
@@ -181,6 +185,8 @@ class Rehearsal:
         frames = [line for line in cause.frames if not line.startswith(("vlmguard", "runpy"))]
         step = _step(scene, cause.rank)
         message = _short(cause.message or "")
+        if cause.error == NotHere.__name__:
+            return Judgement(CANNOT, step=step, why=message)
         if told := self._not_its_own(cause, step, tried):
             return Judgement(CANNOT, step=step, why=f"{told}: {cause.error}: {message}")
         kind = STOPPED if scene.guard and cause.error in ("Stop", "SettingsError") else CRASH
@@ -219,15 +225,8 @@ class Rehearsal:
         return found[0] if found else LOADER
 
     def _differences(self, scene: Scene, windows: Sequence[Window]) -> list[Difference] | str:
-        """Against the reference, which is run when it is first needed; or why there is none."""
-        own = self.request.ranks if self.request.generates or self.request.paired else 1
-        if self._reference is None:
-            made = self._scene(REFERENCE, self.commands.reference, False, single=own == 1)
-            result = self._run(made, own, "referee" if own > 1 else "none")
-            self._reference = made, result
-            self.tell("judged", {"pass": REFERENCE, "kind": result.verdict,
-                                 "seconds": self.seconds[REFERENCE]})  # fmt: skip
-        reference, result = self._reference
+        """Against the reference; or why there is none."""
+        reference, result, own = self.reference()
         if result.verdict != "ok":
             cause = result.cause
             told = f": {cause.error}: {_short(cause.message or '')}" if cause else ""
@@ -241,6 +240,17 @@ class Rehearsal:
         worst = max((one.worst for one in found), default=0.0)
         doubtful = ROUNDING < worst <= compare.SURELY * verdict.COARSE
         return self._rounded(found, reference, windows) if doubtful else found
+
+    def reference(self) -> tuple[Scene, Result, int]:
+        """The reference, which is run when it is first asked for, and in how many ranks."""
+        own = self.request.ranks if self.request.generates or self.request.paired else 1
+        if self._reference is None:
+            made = self._scene(REFERENCE, self.commands.reference, False, single=own == 1)
+            result = self._run(made, own, "referee" if own > 1 else "none")
+            self._reference = made, result
+            self.tell("judged", {"pass": REFERENCE, "kind": result.verdict,
+                                 "seconds": self.seconds[REFERENCE]})  # fmt: skip
+        return (*self._reference, own)
 
     def _rounded(
         self, found: list[Difference], reference: Scene, windows: Sequence[Window]

@@ -19,6 +19,7 @@ from vlmguard.check.reading.named_files import Files, Unreadable
 from vlmguard.check.shell.state import Trace, known
 from vlmguard.rehearse import framework
 from vlmguard.rehearse.framework import Described
+from vlmguard.rehearse.own_script import command as own_script
 from vlmguard.rehearse.request import Request
 
 STRATEGIES = ("single", "ddp", "zero1", "zero2", "zero3", "fsdp2")
@@ -60,6 +61,8 @@ def prepare(
     checked = judge.job(job, files, trace, {})
     if checked.state == judge.NOTHING:
         raise Refused(checked.reason, 0)
+    if own_script.is_own(job, files):
+        return _own(checked, job, files, trace, scratch, thorough)
     if checked.state == judge.WRONG:
         raise Refused(f"the framework refuses this command: {checked.reason}", 1)
     if checked.state == judge.CANNOT:
@@ -70,10 +73,9 @@ def prepare(
     owner, entry = found
     adapter = type(owner).__module__.partition(".")[0]
     hooks = framework.of(adapter)
-    if hooks is None:
+    if hooks is None or hasattr(hooks, "OWN_SCRIPT"):
         what = os.path.basename(job.target) or owner.name
-        raise Refused(f"{what}: a script of your own makes its model and rows in its own code; it "
-                      "is not rehearsed, `vlmguard check` judges it")  # fmt: skip
+        raise Refused(f"{what}: no script of your own, and no command that is rehearsed")
     parsed = owner.values(job, files, entry)
     described = hooks.describe(parsed.values, entry, files)
     if described.obstacle:
@@ -91,6 +93,22 @@ def prepare(
     argv, _ = owner.argv(job, files)
     return _prepared(checked, hooks, described, parsed.values, parsed.job, files, scratch,
                      thorough, (adapter, entry, argv))  # fmt: skip
+
+
+def _own(
+    checked: Verdict, job: Job, files: Files, trace: Trace, scratch: Path, thorough: bool
+) -> Prepared:
+    """A script of the user's own. Raises `Refused`."""
+    if checked.state == judge.WRONG:
+        raise Refused(f"it fails as its arguments are made: {checked.reason}", 1)
+    try:
+        found = own_script.request(job, files, trace, scratch, thorough, _variables(job.env))
+    except Unreadable as error:
+        raise Refused(str(error)) from None
+    if isinstance(found, str):
+        raise Refused(redact.text(found))
+    own_script.hub({**os.environ, **job.env}, scratch.parent)
+    return Prepared(found, own_script.checked(checked), (found.name,))
 
 
 def sized(job: Job, world: int) -> Job:

@@ -47,6 +47,9 @@ class Request:
         local: ranks of one node; 0 where it is not known.
         passes: what is looked at: the guard off, on, its ending, and one rank alone at the real
             size.
+        paths, imports, launched, local_rank: of a script of the user's own: where it finds its
+            modules, the packages that it imports, whether a launcher starts it, and whether that
+            adds the flag of this name.
     """
 
     adapter: str
@@ -82,6 +85,10 @@ class Request:
     local: int = 0
     fewest: int = 0
     passes: tuple[str, ...] = ("off", "on", "end", "alone")
+    paths: tuple[str, ...] = ()
+    imports: tuple[str, ...] = ()
+    launched: bool = False
+    local_rank: bool = False
 
     @property
     def ranks(self) -> int:

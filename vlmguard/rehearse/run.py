@@ -25,6 +25,7 @@ from vlmguard.rehearse import (
 )
 from vlmguard.rehearse.argv import left_out
 from vlmguard.rehearse.framework import Commands
+from vlmguard.rehearse.own_script import passes as own_passes
 from vlmguard.rehearse.passes import Rehearsal, Tell
 from vlmguard.rehearse.request import Request
 from vlmguard.rehearse.verdict import CANNOT, CRASH, HANG, RIGHT, Judgement
@@ -43,8 +44,12 @@ ACCUMULATION = 2
 def rehearse(request: Request, tell: Tell) -> dict[str, Any]:
     """The whole answer as plain data. Never raises for what a user wrote."""
     begun = time.monotonic()
+    hooks = framework.of(request.adapter)
     try:
-        answer = _rehearse(request, tell)
+        if hasattr(hooks, "OWN_SCRIPT"):
+            answer = own_passes.rehearse(hooks, request, tell)
+        else:
+            answer = _rehearse(request, tell)
     except Unreadable as error:
         answer = _answer(Judgement(CANNOT, why=str(error)))
     except OSError as error:

@@ -107,7 +107,7 @@ def _rows(file: str, most: int, shuffled: bool, seed: int) -> tuple[list[Row], i
         raise Unreadable(f"{file}: {(str(error) or 'not readable').splitlines()[0]}") from None
     found = [row for row in found if isinstance(row, dict)]
     some = random.Random(seed).sample(found, min(most, len(found))) if shuffled else found[:most]
-    few = _rare(found)
+    few = rare(found)
     known = {id(row) for row in few}
     return [*few, *(row for row in some if id(row) not in known)], len(found)
 
@@ -118,7 +118,7 @@ SHARE, SMALL = 100, 10
 """A shape is rare if it has fewer than one row in so many, in a small file one of so many."""
 
 
-def _rare(found: Sequence[Row]) -> list[Row]:
+def rare(found: Sequence[Row]) -> list[Row]:
     """Rows unlike most: a kind, columns that hold something, or types, which few of the file have.
     They come first: a sample would leave them out, and a training meets them late."""
     shapes: dict[tuple[Any, ...], list[Row]] = {}

@@ -15,6 +15,7 @@ MOST = 1e6
 """Of an error that is told: what is not finite has no place in JSON."""
 SHARED = "the same as the framework on one rank"
 PLAIN = "the same as one rank, whose loss is the plain cross-entropy"
+OTHER_SCALE = "those of the cross-entropy"
 SCALE = 0.02
 """How far the gradients of a right loss may be from those of its cross-entropy."""
 WHOLE = 1.05
@@ -192,7 +193,7 @@ def scaled(found: Judgement, plain: float | None) -> Judgement:
     if plain is None:
         return replace(found, against=SHARED)
     if abs(plain - 1) > SCALE:
-        why = (f"its gradients are {plain:.2f} times those of the cross-entropy of its tokens, on "
+        why = (f"its gradients are {plain:.2f} times {OTHER_SCALE} of its tokens, on "
                "one rank, too: the framework, or an own loss, scales it wrongly")  # fmt: skip
         return Judgement(WRONG, why=why, judged=found.judged, off=abs(plain - 1))
     return replace(found, against=PLAIN)

@@ -88,3 +88,54 @@ def _share(
     if not size or not whole:
         return None
     return product / size if whole - product * product / size < ELSEWHERE**2 * whole else None
+
+
+def across(told: dict[str, Any], trainer: Any) -> None:
+    """As `beside`, for a ``trainer`` of ranks together: the first step's gradient, when all ranks
+    have averaged theirs, as a sum of shares of all ranks' micro-batches' plain ones.
+
+    ``told["plain"]`` is the sum of these shares; None where the gradient points elsewhere. The same
+    collectives are asked for on every rank.
+    """
+    import transformers
+
+    told["plain"] = None
+    wanted: list[Any] = []
+    step = trainer.training_step
+
+    @functools.wraps(step)
+    def beside_it(model: Any, inputs: Any, *args: Any, **named: Any) -> Any:
+        if not told["steps"]:
+            wanted.append(_flat(trainer.model, _gradients(trainer, trainer.model, inputs)))
+        return step(model, inputs, *args, **named)
+
+    class Before(transformers.TrainerCallback):
+        def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **named: Any) -> None:
+            if not told["steps"]:
+                told["plain"] = _shares(_flat(trainer.model, _now(trainer.model)), wanted)
+
+    trainer.training_step = beside_it
+    trainer.add_callback(Before())
+
+
+def _flat(model: Any, gradients: Mapping[str, Any]) -> Any:
+    import torch
+
+    named = [(name, each) for name, each in model.named_parameters() if each.requires_grad]
+    parts = [gradients[name] if name in gradients else torch.zeros_like(each)
+             for name, each in named]  # fmt: skip
+    return torch.cat([part.detach().reshape(-1).float() for part in parts])
+
+
+def _shares(added: Any, wanted: list[Any]) -> float | None:
+    """The sum of the shares, by least squares; None where much is left over."""
+    import torch
+    import torch.distributed as dist
+
+    own = torch.stack(wanted)
+    every = [torch.empty_like(own) for _ in range(dist.get_world_size())]
+    dist.all_gather(every, own)
+    parts, whole = torch.cat(every).double(), added.double()
+    found = torch.linalg.pinv(parts @ parts.T, hermitian=True) @ (parts @ whole)
+    size, left = whole.norm(), (whole - found @ parts).norm()
+    return float(found.sum()) if size and left < ELSEWHERE * size else None

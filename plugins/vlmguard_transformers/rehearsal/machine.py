@@ -1,0 +1,169 @@
+"""What a user's own script asks its machine for, answered on a CPU in float32: devices, dtypes,
+process groups, worker processes, and the variables of a launcher."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+Limit = Callable[[str], None]
+_LAUNCHER = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
+
+_LIBRARIES = ("accelerate", "datasets", "deepspeed", "huggingface_hub", "peft", "torch",
+              "transformers", "trl", "vlmguard")  # fmt: skip
+"""Wherever they lie, on PYTHONPATH, too."""
+
+
+def answers(single: bool, launched: bool, paths: Sequence[str], limit: Limit) -> None:
+    """From now on, in this process. single: no launcher's variables are set and no group is there,
+    although the script may count on both."""
+    _devices(limit)
+    _groups(single)
+    _few_processes()
+    if single and launched:
+        _variables(tuple(paths))
+
+
+def _devices(limit: Limit) -> None:
+    import torch
+
+    kind = torch.nn.Module
+    to = kind.to
+
+    @functools.wraps(to)
+    def moved(self: Any, *args: Any, **named: Any) -> Any:
+        args = tuple(each for each in args if not _elsewhere(each))
+        named = {name: each for name, each in named.items() if not _elsewhere(each)}
+        return to(self, *args, **named) if args or set(named) - {"non_blocking"} else self
+
+    def _elsewhere(value: Any) -> bool:
+        if isinstance(value, torch.dtype):
+            return True
+        return isinstance(value, (int, torch.device)) or (
+            isinstance(value, str) and value.startswith(("cuda", "npu", "xpu", "cpu"))
+        )
+
+    kind.to = moved
+    for name in ("cuda", "half", "bfloat16"):
+        setattr(kind, name, lambda self, *_, **__: self)
+    torch.Tensor.cuda = lambda self, *_, **__: self
+    torch.cuda.set_device = lambda *_: None
+    torch.cuda.empty_cache = lambda *_: None
+    torch.cuda.manual_seed_all = lambda *_: None
+
+
+def _groups(single: bool) -> None:
+    """The group is there before the script asks for one."""
+    import torch.distributed as dist
+
+    begin = dist.init_process_group
+
+    @functools.wraps(begin)
+    def begun(*args: Any, **named: Any) -> None:
+        if not dist.is_initialized() and not single:
+            begin(*args, **named)
+
+    dist.init_process_group = begun
+    if single:
+        _alone(dist)
+
+
+def _alone(dist: Any) -> None:
+    for name, value in (("get_rank", 0), ("get_world_size", 1), ("barrier", None)):
+        own = getattr(dist, name)
+
+        @functools.wraps(own)
+        def told(*args: Any, _own: Any = own, _value: Any = value, **named: Any) -> Any:
+            return _own(*args, **named) if dist.is_initialized() else _value
+
+        setattr(dist, name, told)
+
+
+def _few_processes() -> None:
+    """Rows are mapped in this process, and nothing is kept beside the user's data."""
+    try:
+        import datasets
+    except ImportError:
+        return
+    datasets.disable_caching()
+    for name in ("map", "filter"):
+        own = getattr(datasets.Dataset, name)
+
+        @functools.wraps(own)
+        def mapped(self: Any, *args: Any, _own: Any = own, **named: Any) -> Any:
+            named.pop("num_proc", None)
+            named.pop("cache_file_name", None)
+            return _own(self, *args, **named)
+
+        setattr(datasets.Dataset, name, mapped)
+
+
+def _variables(paths: tuple[str, ...]) -> None:
+    """A launcher's variables for the script's own files, as the only rank of one; to libraries
+    this process was started by none."""
+    kind = type(os.environ)
+
+    class Told(kind):  # type: ignore[misc, valid-type]
+        def __getitem__(self, name: str) -> str:
+            try:
+                return str(super().__getitem__(name))
+            except KeyError:
+                if name in _LAUNCHER and _asked_by(paths):
+                    return _LAUNCHER[name]
+                raise
+
+    os.environ.__class__ = Told
+
+
+def _asked_by(paths: tuple[str, ...]) -> bool:
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.endswith(
+        ("os.py", "_collections_abc.py", "<frozen os>", "<frozen _collections_abc>")
+    ):
+        frame = frame.f_back  # type: ignore[assignment]
+    if frame is None or str(frame.f_globals.get("__name__")).partition(".")[0] in _LIBRARIES:
+        return False
+    file = frame.f_code.co_filename
+    return file.startswith(paths) and "site-packages" not in file
+
+
+def no_checkpointing() -> None:
+    """Wherever the script switches it on: a reference goes without."""
+    import transformers
+
+    kind = transformers.PreTrainedModel
+    kind.gradient_checkpointing_enable = lambda *_, **__: None
+
+
+def whole_numbers(model: Any, limit: Limit) -> None:
+    """All weights in float32."""
+    import torch
+
+    halves = (torch.bfloat16, torch.float16)
+    found = 0
+    for each in (*model.parameters(), *model.buffers()):
+        if each.dtype in halves:
+            each.data = each.data.float()
+            part = getattr(each, "ds_tensor", None)
+            if part is not None:
+                part.data = part.data.float()
+            found += 1
+    if found:
+        limit(f"{found} weights that the script keeps in 16 bits: float32")
+
+
+def in_float32(inputs: Any) -> Any:
+    """A batch without numbers of 16 bits; the same object where it has none."""
+    import torch
+
+    if not isinstance(inputs, Mapping):
+        return inputs
+    halves = (torch.bfloat16, torch.float16)
+    for name in list(inputs):
+        value = inputs[name]
+        if isinstance(value, torch.Tensor) and value.dtype in halves:
+            inputs[name] = value.float()  # type: ignore[index]
+    return inputs

@@ -1,0 +1,1 @@
+"""A script of the user's own: what its command asks for (`command`), and its passes (`passes`)."""
