@@ -99,6 +99,11 @@ def test_every_recipe_has_packages_or_a_reason():
         assert each.refused or campaign.packages(each)["torch"]
 
 
+def test_every_cell_of_a_recipe_has_a_run_or_a_reason():
+    named = {f"{each.name} {cell.key}" for each in every() for cell in each.cells}
+    assert named - campaign.load().keys() == repositories_page.LEFT.keys()
+
+
 def test_rows_differ_between_ranks_in_the_first_step(tmp_path):
     place = recipe.Place(tmp_path, tmp_path, tmp_path, alone=False)
     rows = json.loads(recipe.conversations(place).read_text())

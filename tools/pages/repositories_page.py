@@ -46,6 +46,11 @@ OWN = {
     "OpenBMB/MiniCPM-V": "Its own `training_step` calls its `compute_loss`, and that calls `self.model` and not the model that it is given (`finetune/trainer.py`). Under DDP nothing is averaged then: the ranks train apart, and the run ends as if all were well. That is its DDP cell. From the first step VG640 and VG660 warn of it, and say what to do: call the wrapped model. Under ZeRO gradients are averaged at the parameters, so those cells fail for the reason told above, not for this one.",
 }
 """What fails in a repository by its own fault, and where that is known from."""
+LEFT = {
+    "axolotl-ai-cloud/axolotl qwen2_5_vl/zero2/frozen/lora": "With ACCELERATE_USE_CPU, which its DDP cell needs, accelerate 1.13 leaves DeepSpeed out, so the ranks train under DDP. Without it DeepSpeed starts, but each rank counts itself as the only one and both get the same rows. VG612 warned of these equal rows.",
+    "axolotl-ai-cloud/axolotl qwen2_5_vl/zero3/frozen/lora": "as under ZeRO-2",
+}
+"""Cells of a recipe that were tried and could not be made on a CPU."""
 Record = dict[str, Any]
 
 
@@ -121,10 +126,15 @@ def _refused(records: Sequence[Record]) -> Iterator[str]:
     if not refused:
         return
     yield "## Not run\n"
-    yield "| repository | why |"
+    yield "| repository or cell | why |"
     yield "| --- | --- |"
     for record in refused:
         yield f"| {record['repository']} | {_escaped(record['verdict'].removeprefix('refused: '))} |"
+    ran = {f"{record['repository']} {record['cell']}" for record in records}
+    names = {record["repository"] for record in records}
+    for cell, why in LEFT.items():
+        if cell not in ran and cell.split()[0] in names:
+            yield f"| {cell} | {_escaped(why)} |"
     yield ""
 
 

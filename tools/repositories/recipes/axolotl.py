@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from tools.repositories import made
 from tools.repositories.recipe import (
     ANSWERS,
     KINDS,
@@ -22,10 +21,6 @@ from tools.repositories.recipe import (
 )
 
 MODULES = r"model.language_model.layers.[\d]+.(mlp|self_attn).(up|down|gate|q|k|v|o)_proj"
-
-BEGINS = 'os.environ["ACCELERATE_USE_DEEPSPEED"] = "true"'
-CPU = '; os.environ.pop("ACCELERATE_USE_CPU", None)'
-"""Told of a CPU, accelerate leaves DeepSpeed out."""
 
 
 def _words(cell: Cell, place: Place) -> Sequence[str]:
@@ -64,11 +59,10 @@ def _words(cell: Cell, place: Place) -> Sequence[str]:
         told["unfrozen_parameters"] = ["^model.language_model", "^lm_head"]
     if cell.strategy.startswith("zero"):
         words = deepspeed(place, f"deepspeed_configs/{cell.strategy}.json")
-        told |= {"deepspeed": words[1], "use_cpu": False} if words else {}
+        told |= {"deepspeed": words[1]} if words else {}
     settled = place.work / "src" / "axolotl" / "utils" / "config" / "__init__.py"
     text = settled.read_text().replace('{"": int(os.environ.get("LOCAL_RANK", 0))}', "None")
     settled.write_text(text)
-    made.altered(place.work / "src" / "axolotl" / "utils" / "trainer.py", {BEGINS: BEGINS + CPU})
     named = place.work / "src" / "axolotl-0.0.0.dist-info"  # it asks for its own release
     named.mkdir()
     (named / "METADATA").write_text("Metadata-Version: 2.1\nName: axolotl\nVersion: 0.0.0\n")
@@ -88,8 +82,7 @@ RECIPE = Recipe(
     ],
     changes=("order", "alone", "synchronize", "groups", "pictures"),
     altered="a torch above the one it pins (2.12.1), which has a CPU build here; no GPU is "
-    "named for a rank; LoRA without its kernels, which want CUDA; with DeepSpeed accelerate is not "
-    "told of a CPU: it would leave DeepSpeed out",
+    "named for a rank; LoRA without its kernels, which want CUDA",
     variables=(
         ("PYTHONPATH", "src"), ("AXOLOTL_DO_NOT_TRACK", "1"), ("DO_NOT_TRACK", "1"),
         ("ACCELERATE_USE_CPU", "true"),
