@@ -66,13 +66,13 @@ def _counts(records: Sequence[Record]) -> Iterator[str]:
     ran = [record for record in records if record["cell"]]
     names = {record["repository"] for record in ran}
     words = [_kind(record["verdict"]) for record in ran]
-    told = ", ".join(f"{words.count(word)} {word}" for word in sorted(set(words)))
+    told = "; ".join(f"{words.count(word)} {word}" for word in sorted(set(words)))
     yield f"**{len(names)} repositories ran in {len(ran)} cells: {told or 'none yet'}.**"
 
 
 def _kind(verdict: str) -> str:
-    """A verdict without the code in brackets behind it."""
-    return verdict.partition(" (")[0] if "→" in verdict else verdict
+    """A verdict without the codes in brackets behind it."""
+    return verdict.partition(" (")[0]
 
 
 def _broken(records: Sequence[Record]) -> Iterator[str]:
