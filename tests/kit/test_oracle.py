@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -113,3 +114,26 @@ def test_round_trip(tmp_path) -> None:
 
 def test_plain_names() -> None:
     assert plain("module.module.visual.weight") == "visual.weight"
+
+
+def test_what_lora_draws_is_the_same_in_each_run_also_of_an_embedding(monkeypatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent / "standins"))
+    from vlmguard_train import _same_adapters
+
+    names = ("lin.lora_A.d", "lin.lora_B.d", "emb.lora_embedding_A.d", "emb.lora_embedding_B.d")
+    models = [_Named({name: torch.randn(4, 2) for name in names}) for _ in range(2)]
+    for model in models:
+        _same_adapters(model)
+    one, two = (dict(model.named_parameters()) for model in models)
+    same = [name for name in names if torch.equal(one[name], two[name])]
+    assert same == ["lin.lora_A.d", "emb.lora_embedding_B.d"]
+
+
+class _Named:
+    """Of a model, the names of its parameters."""
+
+    def __init__(self, held: dict[str, torch.Tensor]) -> None:
+        self.held = held
+
+    def named_parameters(self) -> list[tuple[str, torch.Tensor]]:
+        return list(self.held.items())

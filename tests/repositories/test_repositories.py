@@ -36,6 +36,8 @@ def outcome(tmp_path, side, update, ranks=2, codes=(), lines=(), returncode=0):
 
 
 RIGHT, WRONG = [0.1, 0.2, 0.3, 0.4], [0.1, 0.2, 0.3, 0.1]
+NOTED = {"code": "VG106", "outcome": "noted", "why": "ranks would hang", "level": "note"}
+WARNED = {"code": "VG660", "outcome": "warned", "why": "ranks differ", "level": "warning"}
 STOPPED = {"code": "VG202", "outcome": "stopped", "why": "a rank has no image", "level": "error"}
 
 
@@ -50,6 +52,10 @@ STOPPED = {"code": "VG202", "outcome": "stopped", "why": "a rank has no image", 
         ({"update": WRONG}, {"update": RIGHT, "ranks": 0, "codes": [STOPPED]},
          "wrong → stopped (VG202)"),
         ({"update": WRONG}, {"update": WRONG}, "wrong, and wrong with it"),
+        ({"update": WRONG}, {"update": WRONG, "codes": [WARNED, NOTED]},
+         "wrong, and wrong with it (warned: VG660)"),
+        ({"update": WRONG, "ranks": 0}, {"update": WRONG, "ranks": 0, "codes": [WARNED, NOTED]},
+         "crash, and crash with it (told before: VG106)"),
     ],
 )  # fmt: skip
 def test_what_became_of_a_cell(tmp_path, off, on, verdict):
@@ -91,6 +97,11 @@ def test_every_recipe_has_packages_or_a_reason():
     for each in every():
         assert bool(each.refused) != bool(each.cells), each.name
         assert each.refused or campaign.packages(each)["torch"]
+
+
+def test_every_cell_of_a_recipe_has_a_run_or_a_reason():
+    named = {f"{each.name} {cell.key}" for each in every() for cell in each.cells}
+    assert named - campaign.load().keys() == repositories_page.LEFT.keys()
 
 
 def test_rows_differ_between_ranks_in_the_first_step(tmp_path):

@@ -29,20 +29,28 @@ WORDS = """
 | **hang → right** | the ranks wait for each other without vlmguard; with it the run trains right |
 | **healthy and bitwise equal** | the run is right without vlmguard, and has the same losses and weights with it, to the last bit |
 | **wrong → stopped** | the run trains wrongly without vlmguard; vlmguard ends it and says why |
-| **crash, and crash with it (told before: VG106)** | the run crashes, with vlmguard too; before the first step the rule in brackets said that this might happen |
+| **crash, and crash with it (told before: …)** | the run crashes, with vlmguard too; before the first step the rules in brackets said that this might happen |
+| **crash, and crash with it** | the run crashes, with vlmguard too, and no rule said so before |
+| **wrong, and wrong with it (warned: …)** | the run trains wrongly, with vlmguard too; in the run the rules in brackets warned of it |
 | **refused** | the repository could not be run here; the part that prevented it is named |
 
-In "what was done" *set* and *fixed* mean that vlmguard changed something, *stopped* that it ended the run, and a code alone that it only noted something ([all words](glossary.md)).
+In "what was done" *set* and *fixed* mean that vlmguard changed something, *stopped* that it ended the run, *explained* that it gave a cause for the error, and a code alone that it only noted something ([all words](glossary.md)). VG409 warns of an error that the change *groups* below prevents here.
 """
 WHY = {
-    "OpenBMB/MiniCPM-V": "In transformers 4.45 the model that we gave its Trainer names no method for its features (`get_image_features`), so vlmguard makes no blank. Its note before step 1 says so and advises an image in every row. MiniCPM's own model class comes with its weights, and was not run.",
+    "2U1/Qwen-VL-Series-Finetune": "An error in its own forward, told in the next list. vlmguard changes no line of a repository.",
+    "OpenBMB/MiniCPM-V": "In transformers 4.45 the model that we gave its Trainer names no method for its features (`get_image_features`), so vlmguard makes no blank. Its note before step 1 says so and advises an image in every row. MiniCPM's own model class comes with its weights, and was not run. That is why its ZeRO cells crash; its DDP cell has another reason, told in the next list.",
 }
 """What is known of a repository whose run is not right with vlmguard either."""
 OWN = {
-    "2U1/Qwen-VL-Series-Finetune": "Under LoRA with gradient checkpointing a row without an image ends in torch's error \"a leaf Variable that requires grad is being used in an in-place operation\". For such a row its forward adds a dummy image by `inputs_embeds += image_embeds.mean() * 0`. The embeddings are frozen then, and `enable_input_require_grads` makes their output such a leaf. Known from its own forward (`src/train/monkey_patch_forward.py`) on a tiny Qwen3-VL and Qwen2.5-VL in one process, transformers 4.57.6. With all weights trained the same row runs, as in the cell in the table; its LoRA cells were not run.",
-    "OpenBMB/MiniCPM-V": "Its own `training_step` calls its `compute_loss`, and that calls `self.model` and not the model that it is given (`finetune/trainer.py`). Under DDP nothing is averaged then: the ranks train apart, and the run ends as if all were well. Known from its source and a measurement of a Trainer whose step does the same ([VG660](rules/VG660.md), `tools/ledger/injections_gradients.py`): the ranks were 5e-2 apart after three steps. Its DDP cell was not run. ZeRO-2 averages at the parameters, so its cell fails for the reason told above, not for this one.",
+    "2U1/Qwen-VL-Series-Finetune": "Under LoRA with gradient checkpointing and ZeRO-2 a row without an image ends in torch's error \"a leaf Variable that requires grad is being used in an in-place operation\". For such a row its forward adds a dummy image by `inputs_embeds += image_embeds.mean() * 0` (`src/train/monkey_patch_forward.py`). The embeddings are frozen then, and `enable_input_require_grads` makes their output such a leaf. VG528 names this line behind the error, and says to write `x = x + y`. With all weights trained the same row runs. So it does with LoRA under ZeRO-3: by its source DeepSpeed there passes the output of each module through a function of its own.",
+    "OpenBMB/MiniCPM-V": "Its own `training_step` calls its `compute_loss`, and that calls `self.model` and not the model that it is given (`finetune/trainer.py`). Under DDP nothing is averaged then: the ranks train apart, and the run ends as if all were well. That is its DDP cell. From the first step VG640 and VG660 warn of it, and say what to do: call the wrapped model. Under ZeRO gradients are averaged at the parameters, so those cells fail for the reason told above, not for this one.",
 }
 """What fails in a repository by its own fault, and where that is known from."""
+LEFT = {
+    "axolotl-ai-cloud/axolotl qwen2_5_vl/zero2/frozen/lora": "With ACCELERATE_USE_CPU, which its DDP cell needs, accelerate 1.13 leaves DeepSpeed out, so the ranks train under DDP. Without it DeepSpeed starts, but each rank counts itself as the only one and both get the same rows. VG612 warned of these equal rows.",
+    "axolotl-ai-cloud/axolotl qwen2_5_vl/zero3/frozen/lora": "as under ZeRO-2",
+}
+"""Cells of a recipe that were tried and could not be made on a CPU."""
 Record = dict[str, Any]
 
 
@@ -58,13 +66,13 @@ def _counts(records: Sequence[Record]) -> Iterator[str]:
     ran = [record for record in records if record["cell"]]
     names = {record["repository"] for record in ran}
     words = [_kind(record["verdict"]) for record in ran]
-    told = ", ".join(f"{words.count(word)} {word}" for word in sorted(set(words)))
+    told = "; ".join(f"{words.count(word)} {word}" for word in sorted(set(words)))
     yield f"**{len(names)} repositories ran in {len(ran)} cells: {told or 'none yet'}.**"
 
 
 def _kind(verdict: str) -> str:
-    """A verdict without the code in brackets behind it."""
-    return verdict.partition(" (")[0] if "→" in verdict else verdict
+    """A verdict without the codes in brackets behind it."""
+    return verdict.partition(" (")[0]
 
 
 def _broken(records: Sequence[Record]) -> Iterator[str]:
@@ -118,10 +126,15 @@ def _refused(records: Sequence[Record]) -> Iterator[str]:
     if not refused:
         return
     yield "## Not run\n"
-    yield "| repository | why |"
+    yield "| repository or cell | why |"
     yield "| --- | --- |"
     for record in refused:
         yield f"| {record['repository']} | {_escaped(record['verdict'].removeprefix('refused: '))} |"
+    ran = {f"{record['repository']} {record['cell']}" for record in records}
+    names = {record["repository"] for record in records}
+    for cell, why in LEFT.items():
+        if cell not in ran and cell.split()[0] in names:
+            yield f"| {cell} | {_escaped(why)} |"
     yield ""
 
 

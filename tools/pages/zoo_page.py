@@ -105,15 +105,14 @@ def _runs() -> Iterator[str]:
     if not kept:
         return
     yield "## Real runs\n"
-    made = sorted({told["releases"]["transformers"] for told in kept.values() if "releases" in told})
-    yield f"{len(kept)} cells on transformers {' and '.join(made)}, each a class, a strategy, whether the towers train, and an order of rows. Each ran in two gloo ranks of a plain Trainer, without vlmguard and with it, with some rows that have no input. The weight updates are compared with those of plain torch. `make zoo-runs` goes on where it was stopped.\n"
+    yield f"{len(kept)} cells: {_releases(kept)}. A cell is a class, a strategy, whether the towers train, and an order of rows. Each ran in two gloo ranks of a plain Trainer, without vlmguard and with it, with some rows that have no input. The weight updates are compared with those of plain torch. `make zoo-runs` goes on where it was stopped.\n"
     yield "*differ*: in a step one rank has an input and the other text. *phases*: a step in which all ranks have an input, then one in which none has. **unjudged**: the blank was refuted. vlmguard did not know whether ranks would get different rows. So it printed a note and added no blank; other rules may still change the run. A code with nothing behind it is a note ([all words](glossary.md)).\n"
     yield f"{_ends(kept)}. *Fault*: the run without vlmguard could not be made. {WARNED}\n"
     yield f"{OMNI}\n"
     yield from _broken(kept)
     yield from _faults(kept)
-    yield "| class | strategy | towers | rows | without | with | updates off, with vlmguard | what was done |"
-    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    yield "| class | strategy | towers | rows | transformers | without | with | updates off, with vlmguard | what was done |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
     for key, told in kept.items():
         cell = key.removeprefix(runs.PREFIX).split("/")
         on = told.get("on") or {"verdict": "not run"}
@@ -122,6 +121,7 @@ def _runs() -> Iterator[str]:
         why = "" if on["verdict"] == "right" else f" ({_escaped(on.get('message', ''))[:160]})"
         cells = [
             *cell,
+            _release(told),
             told["off"]["verdict"],
             on["verdict"] + why,
             size,
@@ -143,7 +143,7 @@ WHY = {
 """What is known of a class whose cell is not right."""
 
 
-WARNED = """Some right runs have a warning of [the ledger](ledger.md). VibeVoice and Glm5Next run a part of their tensors under `no_grad` by themselves: the warning (VG630) is true: these tensors do not train. Our row for NemotronH has random targets. One of them is an image placeholder, so the warning VG610 is right."""
+WARNED = """Some right runs have a warning of [the ledger](ledger.md). VibeVoice, Glm5Next and Dots3Note run a part of their tensors under `no_grad` by themselves. So the warning (VG630) is true: these tensors do not train. Our row for NemotronH has random targets. One of them is an image placeholder, so the warning VG610 is right."""
 """Why the ledger warns of runs that are right."""
 
 
@@ -156,6 +156,17 @@ FAULTS = {
     "Qwen3OmniMoe": "As Qwen2_5Omni: the class has no forward, and its Thinker has cells of its own.",
 }
 """Why the run of a class could not be made."""
+
+
+def _release(told: Mapping[str, Any]) -> str:
+    """The transformers that a cell ran on."""
+    return str(told.get("releases", {}).get("transformers", "not kept"))
+
+
+def _releases(kept: Mapping[str, Mapping[str, Any]]) -> str:
+    """How many cells ran on which transformers."""
+    made = Counter(map(_release, kept.values()))
+    return ", ".join(f"{made[one]} on transformers {one}" for one in sorted(made))
 
 
 def _ends(kept: Mapping[str, Mapping[str, Any]]) -> str:

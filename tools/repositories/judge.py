@@ -71,8 +71,9 @@ def verdict(off: dict[str, Any], on: dict[str, Any], ended: Mapping[str, Outcome
     if stopped is not None and on["ended"] != "wrong":
         on["message"] = f"{stopped['code']}: {' '.join(stopped['why'].split())[:300]}"
         return f"{off['ended']} → stopped ({stopped['code']})"
-    ahead = sorted({f["code"] for f in ended["on"].findings if _possible(f)})
-    told = f" (told before: {', '.join(ahead)})" if ahead else ""
+    word, shows = ("warned", _warned) if on["ended"] == "wrong" else ("told before", _possible)
+    codes = sorted({f["code"] for f in ended["on"].findings if shows(f)})
+    told = f" ({word}: {', '.join(codes)})" if codes else ""
     return f"{off['ended']}, and {on['ended']} with it{told}"
 
 
@@ -80,6 +81,11 @@ def _possible(finding: Mapping[str, Any]) -> bool:
     """Whether it was said up front as possible, and left alone: nothing was known for certain."""
     ahead = finding["code"].startswith("VG10") and finding["level"] == "note"
     return ahead and finding["outcome"] not in ("fixed", "set")
+
+
+def _warned(finding: Mapping[str, Any]) -> bool:
+    """Whether the ledger warned of it in the run: gradients or weights are not what they should."""
+    return finding["code"].startswith("VG6") and finding["outcome"] == "warned"
 
 
 def _moved(run: Outcome) -> int:

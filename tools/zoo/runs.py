@@ -69,7 +69,8 @@ def measure(keys: list[str]) -> Iterator[Record]:
         off = dict(matrix.lines(zoo.ENVIRONMENT, "off", folder, keys, laid))
         able = [key for key in keys if off.get(key, {}).get("verdict", "fault") != "fault"]
         for key in [key for key in keys if key not in able]:
-            yield {"cell": key, "off": off.get(key, {"verdict": "fault", "message": "no line"})}
+            told = off.get(key, {"verdict": "fault", "message": "no line"})
+            yield {"cell": key, "off": told, "releases": off.get("ready", {})}
         for key, told in matrix.lines(zoo.ENVIRONMENT, "on", folder, able, laid):
             if key != "ready":
                 sides = {"off": off[key], "on": told, "releases": off["ready"]}

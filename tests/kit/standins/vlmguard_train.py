@@ -59,7 +59,7 @@ def _same_adapters(model: Any) -> None:
     import torch
 
     for name, parameter in model.named_parameters():
-        if ".lora_A." in name:
+        if ".lora_A." in name or ".lora_embedding_B." in name:  # LoRA of an embedding draws B
             with _whole(parameter, write=True):
                 seed = torch.Generator().manual_seed(zlib.crc32(name.encode()))
                 drawn = torch.randn(parameter.shape, generator=seed) * parameter.shape[-1] ** -0.5

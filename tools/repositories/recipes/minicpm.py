@@ -28,7 +28,7 @@ def _words(cell: Cell, place: Place) -> Sequence[str]:
     return [
         *("ours.py", "--model", str(model), "--rows", str(rows)),
         *("--tune_vision", str(cell.tower == "trained"), "--label_names", "labels"),
-        *(deepspeed(place, file) if cell.strategy != "ddp" else []),
+        *(deepspeed(place, file, sizes=True) if cell.strategy != "ddp" else []),
         *trainer(place, eval_strategy="no", remove_unused_columns=False),
     ]
 
@@ -44,5 +44,6 @@ RECIPE = Recipe(
         *cells("llava", ("zero2", "ddp"), "frozen/full"),
     ],
     changes=("order", "alone", "synchronize", "groups"),
-    altered="only its trainer.py is used, because finetune.py loads the model's code from the hub",
+    altered="only its trainer.py is used, because finetune.py loads the model's code from the hub; "
+    "sizes that are auto in the DeepSpeed file are filled in, for this model's config has none",
 )
