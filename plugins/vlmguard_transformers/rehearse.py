@@ -15,7 +15,7 @@ from typing import Any
 from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.fixture import Scene
 from vlmguard.rehearse.request import Request
-from vlmguard_transformers.rehearsal import flags
+from vlmguard_transformers.rehearsal import cpu_flags
 from vlmguard_transformers.rehearsal.shrunk import ready as ready
 
 NAME = "transformers"
@@ -50,7 +50,7 @@ def imports(names: Sequence[str]) -> None:
 
 def wrapper(request: Request, shrunk: float) -> dict[str, str]:
     """Variables by which ``accelerate launch`` says how the model is wrapped."""
-    return flags.strategy(Argv([]), request, shrunk, flags.written)
+    return cpu_flags.strategy(Argv([]), request, shrunk, cpu_flags.written)
 
 
 def act(scene: Scene) -> dict[str, Any]:

@@ -11,7 +11,7 @@ pytest.importorskip("numpy")
 
 from vlmguard.check import script
 from vlmguard.check.judge import Verdict
-from vlmguard.check.reading.files import Files
+from vlmguard.check.reading.named_files import Files
 from vlmguard.check.shell.state import Trace
 from vlmguard.ranks import Outcome, Result
 from vlmguard.rehearse.own_script import command as own_script

@@ -19,7 +19,7 @@ from vlmguard_torch.layout import towers
 from vlmguard_transformers.rehearsal import (
     chosen_rows,
     closed_off,
-    flags,
+    cpu_flags,
     in_rank,
     machine,
     plain_loss,
@@ -378,4 +378,4 @@ def _line(error: BaseException, paths: Any) -> str:
 
 def rate(facts: Mapping[str, Any]) -> float:
     """How many times more weights the models have at their full size."""
-    return flags.ratio({"full": facts["full"], "weights": facts["small"]})
+    return cpu_flags.ratio({"full": facts["full"], "weights": facts["small"]})

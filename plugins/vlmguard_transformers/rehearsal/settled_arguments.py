@@ -11,7 +11,7 @@ from typing import Any
 
 from vlmguard.rehearse.argv import Argv
 from vlmguard.rehearse.fixture import NotHere
-from vlmguard_transformers.rehearsal import flags
+from vlmguard_transformers.rehearsal import cpu_flags
 from vlmguard_transformers.rehearsal.harmless import HARMLESS, REASONS
 
 _OFF: Mapping[str, Any] = {
@@ -104,8 +104,8 @@ class Settled:
 
     def _deepspeed(self, given: Any) -> dict[str, Any]:
         """The same configuration for a tiny model in float32."""
-        whole = given if isinstance(given, dict) else flags.read(str(given), os.getcwd())
-        return flags.plain(flags.small(whole, self.spec.get("shrunk", 1.0), Argv([])))
+        whole = given if isinstance(given, dict) else cpu_flags.read(str(given), os.getcwd())
+        return cpu_flags.plain(cpu_flags.small(whole, self.spec.get("shrunk", 1.0), Argv([])))
 
     def _firm(self, args: Any) -> dict[str, str]:
         return {name: repr(getattr(args, name, None)) for name in _FIRM}
@@ -170,5 +170,5 @@ def stage(given: Any) -> dict[str, Any]:
     """A DeepSpeed config as plain data; {} for none."""
     if not given:
         return {}
-    whole = given if isinstance(given, dict) else flags.read(str(given), os.getcwd())
+    whole = given if isinstance(given, dict) else cpu_flags.read(str(given), os.getcwd())
     return dict(json.loads(json.dumps(whole, default=str)))

@@ -16,7 +16,7 @@ from vlmguard.check import framework, hf, judge
 from vlmguard.check.judge import Verdict
 from vlmguard.check.launcher import Job
 from vlmguard.check.reading import places, python_files, scripts
-from vlmguard.check.reading.files import Files
+from vlmguard.check.reading.named_files import Files
 from vlmguard.check.shell.state import Trace, known
 from vlmguard.rehearse.request import Request
 
