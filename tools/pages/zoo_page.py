@@ -143,7 +143,7 @@ WHY = {
 """What is known of a class whose cell is not right."""
 
 
-WARNED = """Some right runs have a warning of [the ledger](ledger.md). VibeVoice, Glm5Next and Dots3Note run a part of their tensors under `no_grad` by themselves. So the warning (VG630) is true: these tensors do not train. Our row for NemotronH has random targets. One of them is an image placeholder, so the warning VG610 is right."""
+WARNED = """Some right runs have a warning of [the ledger](ledger.md). VibeVoice, Glm5Next, Dots3Note and MistralLarge4 run a part of their tensors under `no_grad` by themselves. So the warning (VG630) is true: these tensors do not train. Our row for NemotronH has random targets. One of them is an image placeholder, so the warning VG610 is right."""
 """Why the ledger warns of runs that are right."""
 
 
