@@ -215,11 +215,11 @@ def longer_step() -> Any:
     return done(trainer(Longer))
 
 
-def detached() -> Any:
-    """What the tower says is detached: no gradient comes back to it."""
+def without_gradient() -> Any:
+    """The aligner's forward is decorated with no_grad: no gradient comes to it in any step."""
     model = vision()
     found = next(m for n, m in model.named_modules() if n.endswith("multi_modal_projector"))
-    found.register_forward_hook(lambda module, args, result: result.detach())
+    found.forward = torch.no_grad()(found.forward)
     return model
 
 
@@ -232,12 +232,12 @@ def stopped(made: Trainer) -> Any:
 
 @scene
 def own_step_broken() -> Any:
-    return stopped(trainer(OwnStep, detached(), rows=ROWS))
+    return stopped(trainer(OwnStep, without_gradient(), rows=ROWS))
 
 
 @scene
 def model_init_broken() -> Any:
-    return stopped(trainer(model=detached, rows=ROWS))
+    return stopped(trainer(model=without_gradient, rows=ROWS))
 
 
 class OwnAccelerator(Trainer):
@@ -303,7 +303,7 @@ def replaced_model() -> Any:
 @scene
 def replaced_model_broken() -> Any:
     callback = ReplacesModel()
-    callback.make = detached
+    callback.make = without_gradient
     made = callback.trainer = trainer(OfItself, callbacks=[callback], rows=ROWS)
     return stopped(made)
 
