@@ -489,6 +489,35 @@ def test_decoding_needs_none():
         assert handle.padded == 3
 
 
+class Encoding(Inner):
+    """Calls its tower by a method of its own: as Emu3."""
+
+    class Codes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = Tower()
+
+        def encode(self, pixels):
+            return self.layer(pixels)
+
+    def __init__(self):
+        super().__init__()
+        self.vision_tower = self.Codes()
+
+    def get_image_features(self, pixel_values, mode="plain"):
+        return [self.multi_modal_projector(self.vision_tower.encode(pixel_values))]
+
+
+def test_a_tower_that_is_called_by_another_method_is_seen():
+    model, calls = build(Encoding), []
+    model.model.multi_modal_projector.register_forward_pre_hook(lambda *_: calls.append(1))
+    handle = blank_input.install(model)
+    for batch, padded in ((picture(), 0), (text(), 1), (picture(), 1)):
+        calls.clear()
+        step(model, batch)
+        assert (len(calls), handle.padded, handle.fault) == (1, padded, "")
+
+
 class Projecting(Inner):
     """Its forward calls the projector, also for features that were encoded before: as Llama4."""
 

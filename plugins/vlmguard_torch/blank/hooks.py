@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
@@ -86,6 +87,8 @@ class Blank:
             tower = owner.get_submodule(path)
             seen = self._made(functools.partial(self._seen, path))
             self._first[path] = tower, tower.register_forward_pre_hook(seen)
+            if callable(getattr(tower, "encode", None)):
+                self._enter(path, tower)
         if self._several:
             for path in self._behind_towers:
                 aligned = self._made(functools.partial(self._aligned, path))
@@ -98,6 +101,15 @@ class Blank:
             self._handles.append(layer.register_forward_hook(after, with_kwargs=True))
         self._undo = generation.wrap(self.layout.above, self)
         return Did()
+
+    def _enter(self, path: str, tower: Any) -> None:
+        """Emu3 calls its VQ model by ``encode``, which no hook sees: its first module is seen."""
+
+        def entered(module: Any, args: Any) -> Did:
+            return Did() if self._calls.get(path) else self._seen(path, tower, args)
+
+        for child in itertools.islice(tower.children(), 1):
+            self._handles.append(child.register_forward_pre_hook(self._made(entered)))
 
     def close(self) -> None:
         """Take every hook off."""
