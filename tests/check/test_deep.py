@@ -15,7 +15,7 @@ from vlmguard.check.reading.named_files import Files
 
 ROOT = Path(__file__).resolve().parents[2]
 TRIES = """
-import json, os, pathlib, shutil, socket, subprocess, sys
+import json, os, pathlib, shutil, socket, sqlite3, subprocess, sys
 from vlmguard.check.deep import worker
 inside, outside = map(pathlib.Path, sys.argv[1:])
 worker.refuse(str(inside))
@@ -29,6 +29,13 @@ tried = {
     "above": lambda: (inside / ".." / "c").write_text("c"),
     "link": lambda: (inside / "way").symlink_to(outside),
     "by its folder": lambda: os.open("f", os.O_CREAT | os.O_WRONLY, dir_fd=os.open(outside, 0)),
+    "a pipe": lambda: os.mkfifo(outside / "pipe"),
+    "a pipe by its folder": lambda: os.mkfifo("pipe", dir_fd=os.open(outside, 0)),
+    "a node": lambda: os.mknod(outside / "node"),
+    "an attribute": lambda: os.setxattr(outside / "kept", "user.x", b"1"),
+    "a database": lambda: sqlite3.connect(outside / "base.db").execute("create table t (c)"),
+    "a database by its address": lambda: sqlite3.connect(f"file:{outside}/base.db?mode=rwc",
+                                                         uri=True),
     "removed by its folder": lambda: os.unlink("kept", dir_fd=os.open(outside, 0)),
     "a program": lambda: subprocess.run(["touch", str(outside / "g")]),
     "a shell": lambda: os.system(f"touch {outside / 'h'}"),
@@ -45,6 +52,9 @@ for name, work in tried.items():
         told[name] = type(error).__name__
 (inside / "sub").mkdir()
 (inside / "sub" / "e").write_text("e")
+sqlite3.connect(":memory:").execute("create table t (c)")
+sqlite3.connect(inside / "sub" / "base.db").close()
+os.mkfifo(inside / "sub" / "pipe")
 os.close(os.open("l", os.O_CREAT | os.O_WRONLY, dir_fd=os.open(inside / "sub", 0)))
 (inside / "gone").mkdir()
 (inside / "gone" / "m").write_text("m")
@@ -64,15 +74,17 @@ def test_sockets_and_foreign_files_are_refused(tmp_path):
         env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False,
     )  # fmt: skip
     told = json.loads(done.stdout)
-    for name in ("open", "append", "mkdir", "remove", "above", "through the link", "by its folder",
-                 "removed by its folder", "a program", "a shell", "a copy of itself",
+    for name in ("open", "append", "mkdir", "remove", "above", "through the link",
+                 "by its folder", "removed by its folder", "a pipe",
+                 "a pipe by its folder", "a node", "an attribute", "a database",
+                 "a database by its address", "a program", "a shell", "a copy of itself",
                  "instead"):  # fmt: skip
         assert told[name] == "PermissionError", (name, told)
     assert (told["connect"], told["resolve"]) == ("ConnectionError", "ConnectionError")
     assert [p.name for p in outside.iterdir()] == ["kept"]
     assert (outside / "kept").read_text() == "k"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["inside", "outside"]
-    assert sorted(p.name for p in (inside / "sub").iterdir()) == ["e", "l"]
+    assert sorted(p.name for p in (inside / "sub").iterdir()) == ["base.db", "e", "l", "pipe"]
     assert not (inside / "gone").exists()
 
 

@@ -22,7 +22,8 @@ _FILES = {
     "os.mkdir": ((0, 2),), "os.remove": ((0, 1),), "os.rmdir": ((0, 1),), "os.chmod": ((0, 2),),
     "os.truncate": ((0, None),), "shutil.rmtree": ((0, None),), "os.link": ((1, 3),),
     "os.symlink": ((1, 2),), "os.rename": ((0, 2), (1, 3)), "os.utime": ((0, 3),),
-    "shutil.move": ((0, None), (1, None)), "os.chown": ((0, 3),),
+    "shutil.move": ((0, None), (1, None)), "os.chown": ((0, 3),), "os.setxattr": ((0, None),),
+    "os.removexattr": ((0, None),), "os.chflags": ((0, None),),
 }  # fmt: skip
 """Events that change a folder: which of their arguments are the paths that change, and the folders
 (``dir_fd``) that these begin at."""
@@ -42,6 +43,8 @@ def refuse(folder: str) -> None:
             raise ConnectionError(f"{REFUSED} connection")
         if event in _PROGRAMS:
             raise PermissionError(f"{REFUSED} other program")
+        if event == "sqlite3.connect" and str(args[0]) not in ("", ":memory:"):
+            held(str(args[0]).removeprefix("file:").partition("?")[0], -1)
         writes = event == "open" and isinstance(args[2], int) and args[2] & _WRITES
         for number, beside in ((0, None),) if writes else _FILES.get(event, ()):
             begin = args[beside] if beside is not None and beside < len(args) else -1
@@ -64,7 +67,18 @@ def refuse(folder: str) -> None:
         top = os.path.realpath(f"/proc/self/fd/{dir_fd}")
         return real(os.path.join(top, os.fsdecode(path)), flags, mode)
 
+    def unheard(name: str) -> None:
+        make = getattr(os, name)
+
+        def made(path: Any, *args: Any, dir_fd: int | None = None, **named: Any) -> None:
+            held(path, -1 if dir_fd is None else dir_fd)
+            make(path, *args, dir_fd=dir_fd, **named)
+
+        setattr(os, name, made)
+
     os.open = opened
+    for name in ("mkfifo", "mknod"):  # they have no audit event
+        unheard(name)
     sys.addaudithook(hook)
 
 
