@@ -116,7 +116,7 @@ def test_torchrun_is_told_the_reason(monkeypatch, tmp_path):
     monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / "error.json"))
     monkeypatch.setattr(stop.threading, "Timer", lambda *args: types.SimpleNamespace(start=int))
     advice = "do this, or that, or what stands in the docs of the framework"
-    long = replace(FINDING, why="why " * 60, advice=advice)
+    long = replace(FINDING, why="why " * 90, advice=advice)
     with pytest.raises(Stop) as raised:
         guard.stop([long])
     assert "do this, or" not in str(raised.value)

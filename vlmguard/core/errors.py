@@ -7,7 +7,7 @@ class Stop(RuntimeError):
     """Training must not go on.
 
     Args:
-        message: at most two lines of a terminal. It is enough alone: a dataloader worker's
+        message: at most three lines of a terminal. It is enough alone: a dataloader worker's
             exception is raised again from its text.
 
     Attributes:

@@ -28,6 +28,8 @@ WIDTH = 100
 """Columns of a terminal, of which a finding takes two lines at most."""
 _UNJUDGED = "VG904"
 _RAISED = "vlmguard.core.errors.Stop: "
+_BRIEF = 35
+"""Characters of an advice that stands behind a reason which is cut."""
 _INDENT, _TO_DO = "    ", ". To do: "
 
 
@@ -144,15 +146,15 @@ def text(
 def reasons(findings: Sequence[Finding], spell: Spell | None = None) -> tuple[str, str]:
     """The text of a `Stop`, and the same uncut: every reason, every alternative.
 
-    With the exception's name before it, the first one takes at most two lines: the reason of the
+    With the exception's name before it, the first one takes at most three lines: the reason of the
     first finding, cut if need be, and as much of its advice as fits.
     """
     codes = list(dict.fromkeys(finding.code for finding in findings))
     head = f"vlmguard stopped this run ({who()}). "
     end = f". To go on regardless: VLMGUARD_RULES={','.join(f'{code}=warn' for code in codes)}"
     every = "; ".join(_reason(each, each.advise(spell)) for each in findings)
-    first, also = findings[0], "".join(f" (also {code})" for code in codes[1:])
-    room = 2 * WIDTH - len(f"{_RAISED}{head}{also}{end}")
+    first, also = findings[0], f" (also {', '.join(codes[1:])})" if codes[1:] else ""
+    room = 3 * WIDTH - len(f"{_RAISED}{head}{also}{end}")
     advice = alternatives(first.advice, spell)
     tried = ["; or ".join(advice[:number]) for number in range(len(advice), 0, -1)]
     tried += alternatives(first.advice, spell, flags_alone=True)[:1]
@@ -163,7 +165,7 @@ def reasons(findings: Sequence[Finding], spell: Spell | None = None) -> tuple[st
 
 def _cut_reason(finding: Finding, advice: str, room: int) -> str:
     """What happens loses its end first; an advice that is long stands in the finding's line."""
-    if len(advice) > room // 3:
+    if len(advice) > _BRIEF:
         advice = ""
     why = max(room - len(_reason(replace(finding, why=""), advice)) - 1, 20)
     return _reason(replace(finding, why=cut(finding.why, why)), advice)
