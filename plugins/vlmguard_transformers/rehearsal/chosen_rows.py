@@ -6,18 +6,16 @@ import hashlib
 import itertools
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from vlmguard.rehearse.fixture import NotHere
+from vlmguard_torch.media.kinds import kinds_of
 
 MOST = 500
 SECONDS = 40.0
 """For which rows are looked at, and after how many of them that limit counts."""
 FEWEST = 16
-_MEDIA = (("image", ("pixel_values", "images", "image", "image_grid_thw", "pixel_attention_mask")),
-          ("video", ("pixel_values_videos", "video_grid_thw", "videos")),
-          ("audio", ("input_features", "input_audio", "audio_values", "audios")))  # fmt: skip
 
 
 def streamed(rows: Any) -> bool:
@@ -45,7 +43,7 @@ def kinds(rows: Any, collate: Any, shuffled: bool) -> tuple[list[dict[str, Any]]
         except Exception as error:
             told = " ".join(f"{type(error).__name__}: {error}".split())[:300]
             raise NotHere(f"row {place} of its data set cannot be read here: {told}") from error
-        found.append({"place": place, "kind": kind(batch)})
+        found.append({"place": place, "kind": "+".join(kinds_of(batch)) or "text"})
     return found, 0 if streamed(rows) else len(rows)
 
 
@@ -75,27 +73,6 @@ def same(place: int, make: Any) -> Any:
         random.setstate(before[0])
         np.random.set_state(before[1])
         torch.set_rng_state(before[2])
-
-
-def kind(batch: Any) -> str:
-    """ "image", "image+video", "text": by what a batch holds."""
-    found = []
-    for name, keys in _MEDIA:
-        held = [batch[key] for key in keys if isinstance(batch, Mapping) or hasattr(batch, "keys")
-                if key in batch]  # fmt: skip
-        if any(_holds(value) for value in held):
-            found.append(name)
-    return "+".join(found) or "text"
-
-
-def _holds(value: Any) -> bool:
-    if value is None:
-        return False
-    if hasattr(value, "numel"):
-        return bool(value.numel())
-    if isinstance(value, (list, tuple)):
-        return any(_holds(one) for one in value)
-    return True
 
 
 def chosen(rows: Any, places: Sequence[int]) -> Any:

@@ -19,7 +19,6 @@ from vlmguard_torch.layout import towers
 from vlmguard_transformers.rehearsal import (
     chosen_rows,
     closed_off,
-    cpu_flags,
     in_rank,
     machine,
     plain_loss,
@@ -374,8 +373,3 @@ def _line(error: BaseException, paths: Any) -> str:
             found = f" at {os.path.basename(file)}:{trace.tb_lineno}"
         trace = trace.tb_next
     return found
-
-
-def rate(facts: Mapping[str, Any]) -> float:
-    """How many times more weights the models have at their full size."""
-    return cpu_flags.ratio({"full": facts["full"], "weights": facts["small"]})

@@ -104,8 +104,9 @@ class Settled:
 
     def _deepspeed(self, given: Any) -> dict[str, Any]:
         """The same configuration for a tiny model in float32."""
-        whole = given if isinstance(given, dict) else cpu_flags.read(str(given), os.getcwd())
-        return cpu_flags.plain(cpu_flags.small(whole, self.spec.get("shrunk", 1.0), Argv([])))
+        return cpu_flags.plain(
+            cpu_flags.small(_whole(given), self.spec.get("shrunk", 1.0), Argv([]))
+        )
 
     def _firm(self, args: Any) -> dict[str, str]:
         return {name: repr(getattr(args, name, None)) for name in _FIRM}
@@ -170,5 +171,9 @@ def stage(given: Any) -> dict[str, Any]:
     """A DeepSpeed config as plain data; {} for none."""
     if not given:
         return {}
-    whole = given if isinstance(given, dict) else cpu_flags.read(str(given), os.getcwd())
-    return dict(json.loads(json.dumps(whole, default=str)))
+    return dict(json.loads(json.dumps(_whole(given), default=str)))
+
+
+def _whole(given: Any) -> Any:
+    """A DeepSpeed config, read if it is a file."""
+    return given if isinstance(given, dict) else cpu_flags.read(str(given), os.getcwd())

@@ -235,14 +235,14 @@ def _same_rows(passes: Rehearsal, found: Judgement) -> Judgement:
     _, reference, own = passes.reference()
     ours = [outcome.value["batches"] for outcome in result.outcomes]
     theirs = [outcome.value["batches"] for outcome in reference.outcomes]
-    whole = theirs if own > 1 else _dealt(theirs[0], len(ours), passes.request.accumulation)
+    whole = theirs if own > 1 else _dealt(theirs[0], len(ours))
     if all(ours) and ours == whole:
         return found
     return Judgement(CANNOT, why="its ranks do not get the rows that one rank gets in their order: "
                      "it deals or changes its rows in its own way")  # fmt: skip
 
 
-def _dealt(batches: Sequence[str], world: int, accumulation: int) -> list[list[str]]:
+def _dealt(batches: Sequence[str], world: int) -> list[list[str]]:
     """The batches of one rank as so many get them."""
     return [list(batches[rank::world]) for rank in range(world)]
 
