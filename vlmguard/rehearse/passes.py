@@ -149,7 +149,8 @@ class Rehearsal:
             self.dropped = self.written - left
             return Judgement(CANNOT, why=f"{self.dropped} of {self.written} rows are dropped")
         towers = result.outcomes[0].value["towers"]
-        seen = replace(seen_of(result, self.windows[-1].last, self.request.strategy), towers=towers,
+        kind = "single" if self.request.loop else self.request.strategy  # its numbers tell
+        seen = replace(seen_of(result, self.windows[-1].last, kind), towers=towers,
                        windows=self.windows, wanted=self._wanted(towers))  # fmt: skip
         if verdict.steps_ran(seen) or verdict.engaged(seen):
             return verdict.judged(seen)

@@ -50,6 +50,7 @@ class Request:
         paths, imports, launched, local_rank: of a script of the user's own: where it finds its
             modules, the packages that it imports, whether a launcher starts it, and whether that
             adds the flag of this name.
+        loop: it trains in a loop of its own, without transformers' Trainer.
     """
 
     adapter: str
@@ -89,6 +90,7 @@ class Request:
     imports: tuple[str, ...] = ()
     launched: bool = False
     local_rank: bool = False
+    loop: bool = False
 
     @property
     def ranks(self) -> int:

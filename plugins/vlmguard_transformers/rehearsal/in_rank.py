@@ -327,6 +327,15 @@ def _part(parameter: Any) -> tuple[Any, list[int] | None]:
     return parameter.data, None
 
 
+def no_dropout(model: Any) -> None:
+    """Nothing is dropped at random: two runs of the same rows are to be equal."""
+    for module in model.modules():
+        for name in ("p", "drop_prob", "dropout", "attention_dropout"):
+            value = vars(module).get(name)
+            if isinstance(value, float) and ("drop" in name or "Dropout" in type(module).__name__):
+                setattr(module, name, 0.0)
+
+
 def _same_adapters(model: Any, rank: int) -> None:
     """LoRA draws its first weights otherwise under ZeRO-3 than elsewhere: here each gets what its
     name says, in every pass."""

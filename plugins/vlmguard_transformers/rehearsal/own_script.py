@@ -1,5 +1,6 @@
-"""A user's own script in a rank: it runs as ``__main__`` up to ``Trainer.train``, and trains there
-for a few steps on chosen rows. What stands behind ``train()`` is not run."""
+"""A user's own script in a rank: it runs as ``__main__`` up to ``Trainer.train``, or to the steps
+of its own loop (`own_loop`), and trains there for a few steps on chosen rows. What comes after is
+not run."""
 
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ from vlmguard_transformers.rehearsal import (
     closed_off,
     in_rank,
     machine,
+    own_loop,
     plain_loss,
     settled_arguments,
     tiny_models,
@@ -28,8 +30,6 @@ from vlmguard_transformers.rehearsal import (
 
 LOOK = "your script"
 """The name of the pass in which nothing trains: it finds out what the script asks for."""
-LARGEST = 200_000_000
-"""Weights of a model that the script makes itself; more do not fit into a rank here."""
 _FRAMEWORKS = ("transformers", "trl", "peft", "accelerate", "torch")
 _LOSS = ("compute_loss", "training_step")
 _ELSEWHERE = re.compile(r"/site-packages/|/vlmguard(_\w+)?/")
@@ -50,7 +50,8 @@ class Script:
     Attributes:
         spec: what is asked for: ``script``, ``words``, ``paths``, ``steps``, ``accumulation``,
             ``places``, ``models``, ``layers``, ``strategy``, ``shrunk``, ``bucket``, ``home``,
-            ``launched``.
+            ``launched``, ``loop``.
+        loop: follows its own loop, where it has no Trainer.
         told: what the rank answers.
         refused: what the script was not let do.
     """
@@ -62,6 +63,7 @@ class Script:
         self.limits: list[str] = []
         self.training = False
         self.told: dict[str, Any] = {}
+        self.loop: own_loop.Loop | None = None
         self.tiny = tiny_models.Tiny(Path(spec["models"]), self.looks, int(spec["layers"]))
         self.settled = settled_arguments.Settled(
             spec, scene.place, self.looks or scene.single, self.looks or self.is_reference
@@ -87,13 +89,13 @@ class Script:
                 raise NotHere(self._said(why)) from error
             raise
         if not self.told.get("reached"):
-            raise NotHere(self._said("it ends without a call of Trainer.train that is known here: "
-                                     "a loop of its own is not rehearsed"))  # fmt: skip
+            what = "a step of an optimizer" if self.loop else "a call of Trainer.train"
+            raise NotHere(self._said(f"it ends without {what} that is known here"))
         return self._finished()
 
     def _enter(self) -> None:
         in_rank.enter(self.scene, self.spec["strategy"] == "fsdp2")
-        machine.answers(self.scene.single or self.looks, self.spec["launched"], self.spec["paths"],
+        machine.answers(self.scene.single, self.spec["launched"], self.spec["paths"],
                         self.limits.append)  # fmt: skip
         in_rank._not_saving()
         tiny_models.give(self.tiny)
@@ -102,7 +104,12 @@ class Script:
             machine.no_checkpointing()
         self.told = in_rank.watch(self.scene, towers.by_name)
         self.told |= {"batches": [], "reached": False}
-        self._ends_behind_train()
+        if self.spec["loop"]:
+            self.loop = own_loop.Loop(self.scene, self.spec, self.told, self.limits.append,
+                                      self._steps_over, self.looks, self.is_reference)  # fmt: skip
+            self.loop.watch()
+        else:
+            self._ends_behind_train()
         _seeded()
         place = Path(self.spec["home"])
         closed_off.close_off(place, self.scene.place / "written", self.refused.append)
@@ -120,6 +127,30 @@ class Script:
                 runpy.run_module(target[3:], run_name="__main__", alter_sys=True)
             else:
                 runpy.run_path(target, run_name="__main__")
+
+    def _steps_over(self) -> None:
+        """Behind the last step of a loop, or before the first one of the look."""
+        if not self.looks or self.loop is None:
+            raise Trained
+        model = self.loop.model
+        found = self.loop.facts()
+        limits = [*self.limits, *found["limits"]]
+        self.told["reached"] = True
+        self.told["facts"] = {**self._of_model(model), **found, "limits": limits,
+                              "own_loss": [], "own_tokens": False, "trainer": ""}  # fmt: skip
+        raise Reached
+
+    def _of_model(self, model: Any) -> dict[str, Any]:
+        base = getattr(model, "get_base_model", lambda: model)()
+        return {
+            "model": type(base).__name__,
+            "weights": sum(in_rank._whole(each) for each in model.parameters()),
+            "full": sum(made["full"] for made in self.tiny.met.values()),
+            "small": sum(made["weights"] for made in self.tiny.met.values()),
+            "models": list(self.tiny.met),
+            "towers": [kind for kind, names in
+                       in_rank._trainable(model, towers.by_name(model)).items() if names],
+        }  # fmt: skip
 
     def _ends_behind_train(self) -> None:
         import transformers
@@ -155,15 +186,15 @@ class Script:
         if hasattr(trainer, "num_generations"):
             raise NotHere(f"{type(trainer).__name__}: a trainer that generates is not rehearsed")
         count = sum(in_rank._whole(each) for each in model.parameters())
-        if count > LARGEST:
+        if count > own_loop.LARGEST:
             raise NotHere(f"its model is made in its own code and has {count / 1e9:.1f} G weights: "
                           "too many for a rehearsal")  # fmt: skip
         machine.whole_numbers(model, self.limits.append)
-        _no_dropout(model)
+        in_rank.no_dropout(model)
         self._own_order(trainer)
         trainer._get_train_sampler = functools.partial(_in_order, trainer)
         if self.looks:
-            self._look(trainer, count)
+            self._look(trainer)
             raise Reached
         args.learning_rate = 1.0 if any("lora_" in name for name, _ in model.named_parameters()) \
             else 0.1  # fmt: skip
@@ -181,7 +212,7 @@ class Script:
             self.limits.append("get_train_dataloader: its own loader deals the rows in its own "
                                "order, so no other order was forced")  # fmt: skip
 
-    def _look(self, trainer: Any, count: int) -> None:
+    def _look(self, trainer: Any) -> None:
         """What the script asks for, as plain data."""
         args, given = trainer.args, self.settled.given
         loader = trainer.get_train_dataloader()
@@ -192,7 +223,6 @@ class Script:
         limits = settled_arguments.limits(given, usual.get)
         limits.append(settled_arguments.own_numbers(given))
         limits += ["a streamed data set: its first rows, as a list"] if streamed else []
-        base = getattr(trainer.model, "get_base_model", lambda: trainer.model)()
         fsdp = given.get("fsdp") or ""
         self.told["facts"] = {
             "rows": rows, "count": total, "batch": args.per_device_train_batch_size,
@@ -201,13 +231,7 @@ class Script:
             "deepspeed": settled_arguments.stage(given.get("deepspeed")),
             "fsdp": bool(fsdp), "fsdp_config": _plain(given.get("fsdp_config")),
             "own_loss": own_loss(trainer), "own_tokens": _own_tokens(args),
-            "trainer": type(trainer).__name__, "model": type(base).__name__, "weights": count,
-            "full": sum(made["full"] for made in self.tiny.met.values()),
-            "small": sum(made["weights"] for made in self.tiny.met.values()),
-            "models": list(self.tiny.met), "limits": limits,
-            "towers": [kind for kind, names in
-                       in_rank._trainable(trainer.model, towers.by_name(trainer.model)).items()
-                       if names],
+            "trainer": type(trainer).__name__, "limits": limits, **self._of_model(trainer.model),
         }  # fmt: skip
 
     def _hear_batches(self, trainer: Any) -> None:
@@ -237,7 +261,7 @@ class Script:
             return str(error)
         if self._caused(error, closed_off.Refused):
             return text
-        if not self.training:
+        if not (self.training or self.told.get("training")):
             return f"before its training: {text}{_line(error, self.spec['paths'])}"
         if isinstance(error, (FileNotFoundError, ImportError)):
             return text
@@ -292,15 +316,6 @@ def _in_order(trainer: Any, *_: Any, **__: Any) -> Any:
 
     rows = trainer.train_dataset
     return None if chosen_rows.streamed(rows) else SequentialSampler(rows)
-
-
-def _no_dropout(model: Any) -> None:
-    """Nothing is dropped at random: two runs of the same rows are to be equal."""
-    for module in model.modules():
-        for name in ("p", "drop_prob", "dropout", "attention_dropout"):
-            value = vars(module).get(name)
-            if isinstance(value, float) and ("drop" in name or "Dropout" in type(module).__name__):
-                setattr(module, name, 0.0)
 
 
 def _plain_optimizer(trainer: Any, limit: Callable[[str], None]) -> None:

@@ -32,7 +32,7 @@ def beside(told: dict[str, Any]) -> None:
     def beside_it(self: Any, model: Any, inputs: Any, *args: Any, **named: Any) -> Any:
         if told["steps"] or told["plain"] is None:
             return step(self, model, inputs, *args, **named)
-        wanted = _gradients(self, model, inputs)
+        wanted = gradients(model, inputs, self.args.label_smoothing_factor)
         before = _now(model)
         loss = step(self, model, inputs, *args, **named)
         share = _share(before, _now(model), wanted) if wanted else None
@@ -47,20 +47,20 @@ def _now(model: Any) -> dict[str, Any]:
     return {name: each.grad.detach().clone() for name, each in named if each.grad is not None}
 
 
-def _gradients(trainer: Any, model: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def gradients(model: Any, inputs: Mapping[str, Any], smoothing: float) -> dict[str, Any]:
     """Of the micro-batch's mean cross-entropy; {} where that cannot be said."""
     import torch
 
     state = torch.get_rng_state()
     try:
         with contextlib.suppress(Exception):
-            return _plain(trainer, model, inputs)
+            return _plain(model, inputs, smoothing)
         return {}
     finally:
         torch.set_rng_state(state)
 
 
-def _plain(trainer: Any, model: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(model: Any, inputs: Mapping[str, Any], smoothing: float) -> dict[str, Any]:
     import torch
 
     labels = inputs["labels"]
@@ -69,7 +69,7 @@ def _plain(trainer: Any, model: Any, inputs: Mapping[str, Any]) -> dict[str, Any
     logits = model(**given).logits.float()[:, :-1]
     loss = torch.nn.functional.cross_entropy(
         logits.reshape(-1, logits.shape[-1]), labels[:, -logits.shape[1] :].reshape(-1),
-        label_smoothing=trainer.args.label_smoothing_factor,
+        label_smoothing=smoothing,
     )  # fmt: skip
     named = {name: each for name, each in model.named_parameters() if each.requires_grad}
     found = torch.autograd.grad(loss, list(named.values()), allow_unused=True)
@@ -106,19 +106,20 @@ def across(told: dict[str, Any], trainer: Any) -> None:
     @functools.wraps(step)
     def beside_it(model: Any, inputs: Any, *args: Any, **named: Any) -> Any:
         if not told["steps"]:
-            wanted.append(_flat(trainer.model, _gradients(trainer, trainer.model, inputs)))
+            smoothing = trainer.args.label_smoothing_factor
+            wanted.append(flat(trainer.model, gradients(trainer.model, inputs, smoothing)))
         return step(model, inputs, *args, **named)
 
     class Before(transformers.TrainerCallback):
         def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **named: Any) -> None:
             if not told["steps"]:
-                told["plain"] = _shares(_flat(trainer.model, _now(trainer.model)), wanted)
+                told["plain"] = shares(trainer.model, wanted)
 
     trainer.training_step = beside_it
     trainer.add_callback(Before())
 
 
-def _flat(model: Any, gradients: Mapping[str, Any]) -> Any:
+def flat(model: Any, gradients: Mapping[str, Any]) -> Any:
     import torch
 
     named = [(name, each) for name, each in model.named_parameters() if each.requires_grad]
@@ -127,14 +128,20 @@ def _flat(model: Any, gradients: Mapping[str, Any]) -> Any:
     return torch.cat([part.detach().reshape(-1).float() for part in parts])
 
 
-def _shares(added: Any, wanted: list[Any]) -> float | None:
-    """The sum of the shares, by least squares; None where much is left over."""
+def shares(model: Any, wanted: list[Any]) -> float | None:
+    """The sum of the shares that ``model``'s gradients now are of all ranks' ``wanted`` ones (`flat`),
+    by least squares; None where much is left over."""
     import torch
     import torch.distributed as dist
 
-    own = torch.stack(wanted)
-    every = [torch.empty_like(own) for _ in range(dist.get_world_size())]
-    dist.all_gather(every, own)
+    added = flat(model, _now(model))
+    most = torch.tensor([len(wanted)])
+    if together := dist.is_initialized() and dist.get_world_size() > 1:
+        dist.all_reduce(most, dist.ReduceOp.MAX)
+    own = torch.stack([*wanted, *[torch.zeros_like(added)] * (int(most) - len(wanted))])
+    every = [torch.empty_like(own) for _ in range(dist.get_world_size())] if together else [own]
+    if together:
+        dist.all_gather(every, own)
     parts, whole = torch.cat(every).double(), added.double()
     found = torch.linalg.pinv(parts @ parts.T, hermitian=True) @ (parts @ whole)
     size, left = whole.norm(), (whole - found @ parts).norm()

@@ -21,7 +21,6 @@ from vlmguard.check.shell.state import Trace, known
 from vlmguard.rehearse.request import Request
 
 ADAPTER = "vlmguard_transformers"
-ALONE = "a loop of its own, without transformers' Trainer, is not rehearsed"
 _TRAINERS = {"transformers", "trl"}
 _BUILT_ON = (ADAPTER, "vlmguard_trl")
 """Plug-ins for what a user's own script is built on; the others know scripts that are commands."""
@@ -51,12 +50,21 @@ def obstacle(job: Job, files: Files) -> str:
     name = os.path.basename(job.target)
     if "colossalai run" in job.chain or "colossalai" in scripts.imports(one):
         return f"{name}: a ColossalAI script is not rehearsed; `vlmguard check` judges it"
-    sources = [python_files.text(each) for each in scripts.followed(one)]
-    uses = _TRAINERS & scripts.imports(one)
-    if not uses or not any(_TRAINS.search(source) for source in sources):
-        loops = any(_LOOPS.search(source) for source in sources)
-        return f"{name}: {ALONE}" if loops else f"{name}: no Trainer is found in it"
-    return ""
+    return "" if _trainer(one) or _loop(one) else f"{name}: no Trainer and no loop is found in it"
+
+
+def _trainer(module: str) -> bool:
+    """Whether it trains by transformers' or TRL's Trainer."""
+    uses = _TRAINERS & scripts.imports(module)
+    return bool(uses) and any(map(_TRAINS.search, _sources(module)))
+
+
+def _loop(module: str) -> bool:
+    return any(map(_LOOPS.search, _sources(module)))
+
+
+def _sources(module: str) -> list[str]:
+    return [python_files.text(each) for each in scripts.followed(module)]
 
 
 def request(
@@ -81,6 +89,7 @@ def request(
         env=env, accelerate=accelerate, thorough=thorough, local=job.per_node or 0,
         passes=("off", "on"), launched=job.launched, paths=paths,
         imports=tuple(sorted(scripts.imports(one))),
+        loop=not _trainer(one),
         local_rank="deepspeed" in job.chain and "--no_local_rank" not in job.prefix,
     )  # fmt: skip
 

@@ -1,8 +1,9 @@
 """The passes over a user's own script: a look at what it asks for, the reference, guard off and on.
 
-The look runs the script in one process up to ``Trainer.train``. In the other passes it trains on
-the same rows. Each batch of each rank is compared with the reference's: without that, a script that
-deals its rows in its own way would be judged by other rows than it trains on.
+The look runs the script in one process up to ``Trainer.train``, or to its own loop's first step. In
+the other passes it trains on the same rows. Each batch of each rank is compared with the
+reference's: without that, a script that deals its rows in its own way would be judged by other rows
+than it trains on.
 """
 
 from __future__ import annotations
@@ -27,11 +28,18 @@ from vlmguard.rehearse.verdict import CANNOT, HANG, RIGHT, WRONG, Judgement
 
 LOOK = "your script"
 AFTER = "what comes after train(): it was not run"
+AFTER_STEPS = "what comes after its first steps: it was not run"
+AVERAGED = "ranks that average their gradients without a wrapper"
+BY_HAND = f"the same as its own loss on {AVERAGED}"
+IS_PLAIN = ", which is the plain cross-entropy"
 UNSHOWN = ("saving", "evaluation")
 _LAYER = re.compile(r"\b(?:layers?|blocks?|h)(?:\\*\.|\[)[(\[]?\d")
 FEW, ALL = 4, 1000
 ACCUMULATION = 2
-STRATEGIES = ("single", "ddp", "zero1", "zero2", "zero3", "fsdp2")
+NONE = "no wrapper"
+STRATEGIES = ("single", "ddp", "zero1", "zero2", "zero3", "fsdp2", NONE)
+BY_SAMPLER, ITSELF = "sampler", "itself"
+"""Who deals the rows of a loop to its ranks, as `own_loop` tells it."""
 
 
 class Cannot(Exception):
@@ -69,13 +77,15 @@ def look(hooks: Any, request: Request, tell: Tell) -> Looked:
         "launched": request.launched, "local_rank": request.local_rank, "strategy": "single",
         "models": str(place / "models"), "layers": _layers(request), "steps": 1,
         "accumulation": 0, "places": [], "home": str(place.parent), "shrunk": 1.0, "bucket": 0,
+        "loop": request.loop, "loader": None, "ranks": request.ranks, "world": request.world,
     }  # fmt: skip
     file = _written(place / "look.json", spec)
     (place / "look").mkdir()
+    alone = not request.loop or request.world == 1
     scene = Scene(LOOK, request.entry, (str(file),), request.folder, place / "look", request.env,
-                  single=True)  # fmt: skip
+                  single=alone)  # fmt: skip
     tell("began", {"pass": LOOK})
-    result = ranks(lambda _: hooks.act(scene), 1, "none", request.limit)
+    result = ranks(lambda _: hooks.act(scene), 1, "none" if alone else "referee", request.limit)
     tell("judged", {"pass": LOOK, "kind": "looked at" if result.verdict == "ok" else CANNOT,
                     "seconds": round(result.seconds, 1)})  # fmt: skip
     if result.verdict != "ok":
@@ -128,6 +138,8 @@ def strategy(request: Request, facts: Mapping[str, Any]) -> str:
         told = config if isinstance(config, dict) else {}
         version = told.get("fsdp_version", told.get("version", 1))
         return "fsdp2" if str(version) == "2" else "fsdp"
+    if request.loop and not facts["wrapped"]:
+        return NONE if request.world > 1 else "single"
     return "ddp" if request.world > 1 else "single"
 
 
@@ -142,9 +154,11 @@ def _settled(request: Request, looked: Looked) -> Request:
                      "--world 8")  # fmt: skip
     accumulation = int(facts["accumulation"])
     return replace(
-        request, strategy=kind, batch=int(facts["batch"]), blocks=True,
-        accumulation=min(accumulation, ACCUMULATION), own_accumulation=accumulation,
-        paired=request.world > 1 and bool(facts["own_loss"] or facts["own_tokens"]
+        request, strategy=kind, batch=int(facts["batch"]),
+        blocks=facts.get("dealt") != BY_SAMPLER,
+        accumulation=accumulation if request.loop else min(accumulation, ACCUMULATION),
+        own_accumulation=accumulation,
+        paired=request.world > 1 and bool(request.loop or facts["own_loss"] or facts["own_tokens"]
                                           or facts["trainer"].startswith("KTO")),
         data=(request.entry,), towers=tuple(one for one in facts["towers"] if one != "other"),
     )  # fmt: skip
@@ -176,7 +190,8 @@ def _passes(hooks: Any, request: Request, looked: Looked, tell: Tell) -> dict[st
     passes = Rehearsal(request, commands, windows, rows, hooks.act, tell)
     off, on = _both(passes, request)
     off, on = _named(off, request, facts), _named(on, request, facts) if on else None
-    limits = [*facts["limits"], *_said(passes), *_of_loss(passes, facts, off), AFTER]
+    after = AFTER_STEPS if request.loop else AFTER
+    limits = [*facts["limits"], *_said(passes), *_of_loss(passes, facts, off), after]
     return _answer(passes, request, looked, (off, on), limits)
 
 
@@ -186,10 +201,13 @@ def _commands(
     """Files with what each pass is asked for, in the place of a command's words."""
     place, steps = Path(request.scratch), windows[-1].last
     cells = training_rows.arranged(rows, windows, request.ranks, request.batch,
-                                   request.accumulation, True, request.world)  # fmt: skip
+                                   request.accumulation, request.blocks, request.world)  # fmt: skip
+    order = (training_rows.alone if request.blocks else training_rows.dealt)(cells)
+    dealt = looked.facts.get("dealt") != ITSELF
     spec = {
         **looked.spec, "steps": steps, "strategy": request.strategy, "shrunk": looked.shrunk,
-        "places": [row["place"] for row in training_rows.alone(cells)],
+        "places": [row["place"] for row in order] if dealt else [],
+        "loader": looked.facts.get("loader"),
         "bucket": int(looked.shrunk > 10 and request.strategy == "ddp"),
         "accumulation": request.accumulation,
     }  # fmt: skip
@@ -207,7 +225,7 @@ def _both(passes: Rehearsal, request: Request) -> tuple[Judgement, Judgement | N
     if result.verdict != "ok":
         cause = result.cause
         told = f"{cause.error}: {' '.join((cause.message or '').split())[:400]}" if cause else ""
-        where = "one rank without a wrapper" if own == 1 else "ranks under plain DDP"
+        where = "one rank without a wrapper" if own == 1 else _reference(request)
         why = f"it ends with {result.verdict} on {where}, too: {told}"
         why = told.partition(": ")[2] if told.startswith("NotHere: ") else why
         return Judgement(CANNOT, why=f"{request.name}: {why}" if request.name not in why else why),\
@@ -217,6 +235,10 @@ def _both(passes: Rehearsal, request: Request) -> tuple[Judgement, Judgement | N
     if "on" in request.passes and off.kind != CANNOT:
         on = _trained(_same_rows(passes, passes.guard(on=True)))
     return verdict.balanced(off, passes.unbalanced), on
+
+
+def _reference(request: Request) -> str:
+    return AVERAGED if request.loop else "ranks under plain DDP"
 
 
 def _trained(found: Judgement) -> Judgement:
@@ -256,8 +278,10 @@ def _said(passes: Rehearsal) -> list[str]:
 def _named(found: Judgement, request: Request, facts: Mapping[str, Any]) -> Judgement:
     """Whose scale it is, where a loss of the script's own has another one; and the reference, where
     that is of several ranks."""
+    if request.loop:
+        return _of_loop(found)
     if found.kind == RIGHT and request.paired:
-        return replace(found, against=found.against.replace("one rank", "ranks under plain DDP"))
+        return replace(found, against=found.against.replace("one rank", _reference(request)))
     if found.kind != WRONG or verdict.OTHER_SCALE not in found.why or not facts["own_loss"]:
         return found
     told = found.why.partition(verdict.OTHER_SCALE)[0] + verdict.OTHER_SCALE
@@ -265,8 +289,23 @@ def _named(found: Judgement, request: Request, facts: Mapping[str, Any]) -> Judg
     return replace(found, why=why)
 
 
+def _of_loop(found: Judgement) -> Judgement:
+    """The same of a loop, whose scale is its own."""
+    if found.kind == RIGHT:
+        plain = found.against == verdict.PLAIN
+        return replace(found, against=f"{BY_HAND}{IS_PLAIN if plain else ''}")
+    if found.kind == WRONG and verdict.OTHER_SCALE in found.why:
+        told = found.why.partition(verdict.OTHER_SCALE)[0] + verdict.OTHER_SCALE
+        return replace(found, why=f"{told} of its tokens; no error if this factor is meant")
+    return found
+
+
 def _of_loss(passes: Rehearsal, facts: Mapping[str, Any], off: Judgement) -> list[str]:
     """What is open of an own loss."""
+    if off.kind == RIGHT and passes.request.loop and not off.against.endswith(IS_PLAIN):
+        return [
+            "its own loss: no plain cross-entropy, so whether its scale is right was not looked at"
+        ]
     if off.kind != RIGHT or not facts["own_loss"] or passes.request.strategy == "single":
         return []
     told = passes.reference()[1].outcomes[0].value.get("plain")
