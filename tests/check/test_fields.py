@@ -169,6 +169,22 @@ def test_a_script_names_its_classes(toy, tmp_path):
     assert scripts.overrides(module) == ({"deep": {"use_reentrant": True}}, ["count"])
 
 
+def test_a_script_that_reads_its_command_itself_asks_no_modules_parser(toy, tmp_path):
+    (tmp_path / "theirs.py").write_text(SCRIPT)
+    (tmp_path / "t.py").write_text(
+        "import argparse\nfrom theirs import main\nargparse.ArgumentParser().parse_args()\n"
+    )
+    (tmp_path / "thin.py").write_text("from theirs import main\nmain()\n")
+    python_files.look_beside([str(tmp_path)])
+    try:
+        files = Files(str(tmp_path))
+        assert scripts.classes(scripts.module("t.py", files)) == []
+        found = scripts.classes(scripts.module("thin.py", files))
+        assert [one.name for one in found] == ["Args"]
+    finally:
+        python_files.look_beside([])
+
+
 TEXT = {"messages": [{"role": "user", "content": "a"}]}
 ROWS = [
     (TEXT, "text"), ({**TEXT, "images": []}, "text"), ({**TEXT, "images": ["a"]}, "image"),

@@ -11,13 +11,14 @@ pytest.importorskip("numpy")
 
 from vlmguard.check import script
 from vlmguard.check.judge import Verdict
+from vlmguard.check.reading import python_files
 from vlmguard.check.reading.named_files import Files
 from vlmguard.check.shell.state import Trace
 from vlmguard.ranks import Outcome, Result
 from vlmguard.rehearse.own_script import command as own_script
 from vlmguard.rehearse.own_script import passes as own_passes
 from vlmguard.rehearse.request import Request
-from vlmguard.rehearse.verdict import Judgement
+from vlmguard.rehearse.verdict import OTHER_SCALE, PLAIN, SHARED, Judgement
 
 TRAINER = "import transformers\nfrom transformers import Trainer\nTrainer().train()\n"
 LOOP = "import transformers, torch\nloss = 1\nloss.backward()\n"
@@ -61,12 +62,27 @@ def test_every_launcher_says_how_many_ranks_and_which_flag_it_adds(
 
 
 @pytest.mark.parametrize(("text", "told"), [
-    (LOOP, "without transformers' Trainer"),
-    ("import torch\n", "no Trainer is found in it"),
+    ("import torch\n", "no Trainer and no loop is found in it"),
     ("import colossalai\n" + TRAINER, "ColossalAI"),
 ])  # fmt: skip
 def test_what_is_not_rehearsed_has_its_reason(job, tmp_path, text, told):
     assert told in asked(job(text), tmp_path)
+
+
+@pytest.mark.parametrize(("text", "helper", "loop"), [
+    (LOOP, "", True),
+    (TRAINER, "", False),
+    ("import helper\n" + LOOP, TRAINER, True),
+    ("import helper, transformers\nhelper.main()\n", LOOP, True),
+    ("import helper, transformers\nhelper.main()\n", TRAINER, False),
+])  # fmt: skip
+def test_the_nearest_module_that_trains_says_by_what(job, tmp_path, text, helper, loop):
+    (tmp_path / "helper.py").write_text(helper)
+    python_files.look_beside([str(tmp_path)])
+    try:
+        assert asked(job(text), tmp_path).loop == loop
+    finally:
+        python_files.look_beside([])
 
 
 def test_a_number_of_ranks_that_is_not_known_has_to_be_given(job, tmp_path):
@@ -105,6 +121,23 @@ def request(**changed):
 ])  # fmt: skip
 def test_the_strategy_is_the_scripts_or_its_launchers(facts, accelerate, strategy):
     assert own_passes.strategy(request(accelerate=accelerate), {**FACTS, **facts}) == strategy
+
+
+def test_a_loop_may_do_without_a_wrapper():
+    facts = {**FACTS, "wrapped": [], "dealt": "itself"}
+    assert own_passes.strategy(request(loop=True), facts) == own_passes.NONE
+    assert own_passes.strategy(request(loop=True, world=1), facts) == "single"
+    assert own_passes.strategy(request(loop=True), {**facts, "wrapped": ["ddp"]}) == "ddp"
+    found = own_passes._settled(request(loop=True), own_passes.Looked(facts, {}))
+    assert (found.paired, found.accumulation) == (True, 4)
+
+
+def test_what_a_loop_is_as_right_as():
+    shared, plain = (Judgement("right", against=told) for told in (SHARED, PLAIN))
+    assert own_passes._of_loop(shared).against == own_passes.BY_HAND
+    assert own_passes._of_loop(plain).against.endswith("which is the plain cross-entropy")
+    scaled = Judgement("silently wrong", why=f"its gradients are 2.00 times {OTHER_SCALE} of all")
+    assert own_passes._of_loop(scaled).why.endswith("no error if this factor is meant")
 
 
 def test_what_the_look_has_found_is_in_the_request():

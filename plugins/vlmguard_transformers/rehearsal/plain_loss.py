@@ -129,8 +129,8 @@ def flat(model: Any, gradients: Mapping[str, Any]) -> Any:
 
 
 def shares(model: Any, wanted: list[Any]) -> float | None:
-    """The sum of the shares that ``model``'s gradients now are of all ranks' ``wanted`` ones (`flat`),
-    by least squares; None where much is left over."""
+    """The sum of the shares that ``model``'s gradients now are of all ranks' ``wanted`` ones, each
+    made by `flat`: by least squares; None where much is left over."""
     import torch
     import torch.distributed as dist
 

@@ -68,18 +68,24 @@ def _ddp(seen: Seen) -> None:
     Ddp.train = nn.Module.train  # type: ignore[method-assign]
 
 
+def sharded_by(function: Any) -> None:
+    """``fully_shard``, wherever it is imported from."""
+    from torch.distributed import _composable, fsdp
+
+    for place in (fsdp, _composable.fsdp, getattr(fsdp, "_fully_shard", None)):
+        if hasattr(place, "fully_shard"):
+            place.fully_shard = function
+
+
 def _fsdp2(seen: Seen) -> None:
     from torch import nn
-    from torch.distributed import _composable, fsdp
 
     def left(module: Any, *_: Any, **__: Any) -> Any:
         if not isinstance(module, (list, tuple)):
             seen("fsdp2", {})
         return module
 
-    for place in (fsdp, _composable.fsdp, getattr(fsdp, "_fully_shard", None)):
-        if hasattr(place, "fully_shard"):
-            place.fully_shard = left
+    sharded_by(left)
     for name in ("set_requires_gradient_sync", "set_is_last_backward", "reshard", "unshard",
                  "set_reshard_after_backward", "set_modules_to_forward_prefetch",
                  "set_modules_to_backward_prefetch"):  # fmt: skip
@@ -146,6 +152,15 @@ def initialize_arguments(args: tuple[Any, ...], named: dict[str, Any]) -> dict[s
     return {**asked, "config": dict(config)}
 
 
+def optimizer_of(asked: Mapping[str, Any]) -> Any:
+    """In the place of the one that DeepSpeed would make by its configuration."""
+    import torch
+
+    held = asked["model_parameters"] or asked["model"].parameters()
+    kept = [each for each in held if isinstance(each, dict) or each.requires_grad]
+    return torch.optim.SGD(kept, lr=0.1)
+
+
 def _engine() -> Any:
     from torch import nn
     from torch.utils.data import DataLoader, DistributedSampler
@@ -158,11 +173,8 @@ def _engine() -> Any:
             import torch
 
             self.module, self.config = asked["model"], asked["config"]
-            given, self.lr_scheduler = asked["optimizer"], asked["lr_scheduler"]
-            held = asked["model_parameters"] or self.module.parameters()
-            kept = [each for each in held if isinstance(each, dict) or each.requires_grad]
-            self.optimizer = given(kept) if callable(given) else given
-            self.optimizer = self.optimizer or torch.optim.SGD(kept, lr=0.1)
+            self.lr_scheduler = asked["lr_scheduler"]
+            self.optimizer = asked["optimizer"] or optimizer_of(asked)
             self.micro_steps = self.global_steps = 0
             self.device, self.local_rank = torch.device("cpu"), 0
             self.loader = None

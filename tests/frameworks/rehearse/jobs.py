@@ -23,7 +23,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from tests.frameworks.rehearse import anew, drawn, known, late, odd, real, tasks
+from tests.frameworks.rehearse import anew, drawn, known, late, loops, odd, real, tasks
 from tests.frameworks.rehearse.known import Job
 from tests.kit import envs
 from vlmguard.check import script
@@ -49,6 +49,8 @@ def jobs(env: str) -> Iterator[Job]:
     found = [job for job in known.jobs() if job.env == env]
     yield from sorted(found, key=lambda job: ("wrong", "hang", "crash", "right").index(
         job.known.removeprefix("silently ")))  # fmt: skip
+    if env == "trl":
+        yield from loops.jobs()
     if env == "swift":
         yield from (known.of_run(run, run.name) for run in chain(tasks.made(), drawn.runs()))
 

@@ -110,12 +110,17 @@ def _compute_loss(node: ast.ClassDef) -> ast.FunctionDef | None:
 
 
 def classes(module: str) -> list[python_files.Class]:
-    """The classes that its HfArgumentParser (or TRL's) is made of; [] where it has none.
+    """The classes that its HfArgumentParser (or TRL's) is made of; [] where it has none, and where
+    the script itself reads its command by argparse: a module's parser is then not asked.
 
     Raises:
         LookupError: one of them is not installed here; names it.
     """
+    own = False
     for each, node in _calls(module):
+        if own and each != module:
+            return []
+        own = own or (each == module and _name(node.func) == "ArgumentParser")
         if _name(node.func) in _PARSERS and node.args:
             names = _names(node.args[0], python_files.parsed(each))
             found = {name: python_files.find(each, name) for name in names}

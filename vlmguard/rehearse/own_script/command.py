@@ -21,6 +21,7 @@ from vlmguard.check.shell.state import Trace, known
 from vlmguard.rehearse.request import Request
 
 ADAPTER = "vlmguard_transformers"
+TRAINER, LOOP = "trainer", "loop"
 _TRAINERS = {"transformers", "trl"}
 _BUILT_ON = (ADAPTER, "vlmguard_trl")
 """Plug-ins for what a user's own script is built on; the others know scripts that are commands."""
@@ -50,21 +51,19 @@ def obstacle(job: Job, files: Files) -> str:
     name = os.path.basename(job.target)
     if "colossalai run" in job.chain or "colossalai" in scripts.imports(one):
         return f"{name}: a ColossalAI script is not rehearsed; `vlmguard check` judges it"
-    return "" if _trainer(one) or _loop(one) else f"{name}: no Trainer and no loop is found in it"
+    return "" if trains_by(one) else f"{name}: no Trainer and no loop is found in it"
 
 
-def _trainer(module: str) -> bool:
-    """Whether it trains by transformers' or TRL's Trainer."""
+def trains_by(module: str) -> str:
+    """What the nearest of its modules that trains does it by: `TRAINER`, `LOOP`, or "" for none."""
     uses = _TRAINERS & scripts.imports(module)
-    return bool(uses) and any(map(_TRAINS.search, _sources(module)))
-
-
-def _loop(module: str) -> bool:
-    return any(map(_LOOPS.search, _sources(module)))
-
-
-def _sources(module: str) -> list[str]:
-    return [python_files.text(each) for each in scripts.followed(module)]
+    for each in scripts.followed(module):
+        source = python_files.text(each)
+        if uses and _TRAINS.search(source):
+            return TRAINER
+        if _LOOPS.search(source):
+            return LOOP
+    return ""
 
 
 def request(
@@ -89,7 +88,7 @@ def request(
         env=env, accelerate=accelerate, thorough=thorough, local=job.per_node or 0,
         passes=("off", "on"), launched=job.launched, paths=paths,
         imports=tuple(sorted(scripts.imports(one))),
-        loop=not _trainer(one),
+        loop=trains_by(one) == LOOP,
         local_rank="deepspeed" in job.chain and "--no_local_rank" not in job.prefix,
     )  # fmt: skip
 
