@@ -80,6 +80,7 @@ def _jobs(lines: Sequence[Line]) -> Iterator[str]:
 
 GROUPS = {
     "odd-late-": "whose first steps are right and whose end may not be: the best model's metric, uneven last batches, a later row's reward, a resumed run, a layer that is unfrozen, evaluation that generates",
+    "loop-": "training loops of a user's own: plain torch with DDP, FSDP2 or no wrapper, DeepSpeed's engine, accelerate",
     "anew-": "drawn anew (the seed's last digits stand in the name): framework, class, what trains, strategy, two to four ranks, launcher, odd flags",
 }
 

@@ -5,6 +5,7 @@ rank's own gradient, averaged over all ranks. No code of a wrapper takes part.
 from __future__ import annotations
 
 import contextlib
+import importlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -70,11 +71,11 @@ def _ddp(seen: Seen) -> None:
 
 def sharded_by(function: Any) -> None:
     """``fully_shard``, wherever it is imported from."""
-    from torch.distributed import _composable, fsdp
-
-    for place in (fsdp, _composable.fsdp, getattr(fsdp, "_fully_shard", None)):
-        if hasattr(place, "fully_shard"):
-            place.fully_shard = function
+    for place in ("fsdp", "_composable.fsdp"):
+        with contextlib.suppress(ImportError):
+            found = importlib.import_module(f"torch.distributed.{place}")
+            if hasattr(found, "fully_shard"):
+                found.fully_shard = function  # type: ignore[attr-defined]
 
 
 def _fsdp2(seen: Seen) -> None:
