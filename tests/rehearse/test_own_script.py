@@ -134,10 +134,12 @@ def test_a_loop_may_do_without_a_wrapper():
 
 def test_what_a_loop_is_as_right_as():
     shared, plain = (Judgement("right", against=told) for told in (SHARED, PLAIN))
-    assert own_passes._of_loop(shared).against == own_passes.BY_HAND
-    assert own_passes._of_loop(plain).against.endswith("which is the plain cross-entropy")
+    assert own_passes._of_loop(shared, False).against == own_passes.BY_HAND
+    assert own_passes._of_loop(plain, False).against.endswith("which is the plain cross-entropy")
+    carried = own_passes._of_loop(plain, True)
+    assert (carried.kind, carried.why) == ("silently wrong", own_passes.CARRIED)
     scaled = Judgement("silently wrong", why=f"its gradients are 2.00 times {OTHER_SCALE} of all")
-    assert own_passes._of_loop(scaled).why.endswith("no error if this factor is meant")
+    assert own_passes._of_loop(scaled, False).why.endswith("no error if this factor is meant")
 
 
 def test_what_the_look_has_found_is_in_the_request():

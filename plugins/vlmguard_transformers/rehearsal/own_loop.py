@@ -63,6 +63,8 @@ class Loop:
         self.given: Any = None
         self.plain: list[Any] = []
         self.measures = False
+        self.added: set[int] = set()
+        told["carried"] = False
         told["training"] = False
 
     def watch(self) -> None:
@@ -106,6 +108,18 @@ class Loop:
             raise NotHere(f"its model is made in its own code and has {count / 1e9:.1f} G weights: "
                           "too many for a rehearsal")  # fmt: skip
         model.register_forward_pre_hook(self._hear, with_kwargs=True)
+        if self.reference:
+            for each in model.parameters():
+                if each.requires_grad:
+                    each.register_hook(functools.partial(self._carried, each))
+
+    def _carried(self, parameter: Any, _: Any) -> None:
+        """Before a gradient is added: the first one of a step finds none of the step before."""
+        told = self.told
+        if told["steps"] and not told["carried"] and id(parameter) not in self.added:
+            given = parameter.grad
+            told["carried"] = given is not None and bool(given.any())
+        self.added.add(id(parameter))
 
     def _hear(self, model: Any, args: Any, named: Any) -> None:
         import torch
@@ -187,6 +201,7 @@ class Loop:
         phase("after")
         told = self.told
         told["steps"] += 1
+        self.added.clear()
         if told["steps"] in self.scene.steps:
             file = self.scene.weights(told["steps"], self._rank())
             in_rank._keep(self.model, file, told["kept"])

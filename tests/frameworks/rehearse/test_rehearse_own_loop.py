@@ -26,10 +26,10 @@ def asked():
             (folder / each).mkdir(parents=True)
         made = {job.name.removeprefix("loop-"): job.line()[0] for job in loops.jobs()}
         lines = [made[name] for name in TELLING]
-        lines.append(made["by-itself"] + " --mistake sum")
+        lines += [f"{made['by-itself']} --mistake sum", f"{made['ddp']} --mistake kept"]
         (folder / "work" / "train.sh").write_text("\n".join(lines) + "\n")
         done = run(folder, "--yes")
-        jobs = dict(zip([*TELLING, "sum"], json.loads(done.stdout)["jobs"], strict=True))
+        jobs = dict(zip([*TELLING, "sum", "kept"], json.loads(done.stdout)["jobs"], strict=True))
         left = sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
         return json.dumps({"jobs": jobs, "left": left})
 
@@ -63,3 +63,9 @@ def test_gradients_that_are_summed_and_not_averaged_have_another_scale():
     found = asked()["jobs"]["sum"]
     assert found["verdict"] == "silently wrong", found
     assert "2.00 times those of the cross-entropy" in found["off"]["why"]
+
+
+def test_gradients_of_the_step_before_are_silently_wrong():
+    found = asked()["jobs"]["kept"]
+    assert found["verdict"] == "silently wrong", found
+    assert "nothing calls zero_grad" in found["off"]["why"]

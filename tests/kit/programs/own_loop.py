@@ -25,7 +25,8 @@ def arguments():
     parser.add_argument("--wrapper", choices=("ddp", "deepspeed", "fsdp", "none"), default="ddp")
     parser.add_argument("--stage", type=int, default=2)
     parser.add_argument("--accumulate", type=int, default=1)
-    parser.add_argument("--mistake", choices=("", "inner", "sum", "unsynced", "scale"), default="")
+    parser.add_argument("--mistake", default="",
+                        choices=("", "inner", "sum", "unsynced", "scale", "kept"))  # fmt: skip
     parser.add_argument("--checkpointing", choices=("", "default", "reentrant"), default="")
     parser.add_argument("--sgd", type=float, default=0.0, help="a rate: plain SGD, no clipping")
     parser.add_argument("--steps", type=int, default=100)
@@ -117,7 +118,8 @@ def main():
             if not options.sgd:
                 torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
-            optimizer.zero_grad()
+            if options.mistake != "kept":
+                optimizer.zero_grad()
             done += 1
         if done == options.steps:
             break

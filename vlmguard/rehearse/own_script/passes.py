@@ -31,6 +31,7 @@ AFTER = "what comes after train(): it was not run"
 AFTER_STEPS = "what comes after its first steps: it was not run"
 AVERAGED = "ranks that average their gradients without a wrapper"
 BY_HAND = f"the same as its own loss on {AVERAGED}"
+CARRIED = "each step adds its gradients to those of the step before: nothing calls zero_grad"
 IS_PLAIN = ", which is the plain cross-entropy"
 UNSHOWN = ("saving", "evaluation")
 _LAYER = re.compile(r"\b(?:layers?|blocks?|h)(?:\\*\.|\[)[(\[]?\d")
@@ -189,7 +190,12 @@ def _passes(hooks: Any, request: Request, looked: Looked, tell: Tell) -> dict[st
     commands = _commands(hooks, request, looked, windows, rows)
     passes = Rehearsal(request, commands, windows, rows, hooks.act, tell)
     off, on = _both(passes, request)
-    off, on = _named(off, request, facts), _named(on, request, facts) if on else None
+    if request.loop:
+        _, told, _ = passes.reference()
+        carried = any((outcome.value or {}).get("carried") for outcome in told.outcomes)
+        off, on = _of_loop(off, carried), _of_loop(on, carried) if on else None
+    else:
+        off, on = _named(off, request, facts), _named(on, request, facts) if on else None
     after = AFTER_STEPS if request.loop else AFTER
     limits = [*facts["limits"], *_said(passes), *_of_loss(passes, facts, off), after]
     return _answer(passes, request, looked, (off, on), limits)
@@ -278,8 +284,6 @@ def _said(passes: Rehearsal) -> list[str]:
 def _named(found: Judgement, request: Request, facts: Mapping[str, Any]) -> Judgement:
     """Whose scale it is, where a loss of the script's own has another one; and the reference, where
     that is of several ranks."""
-    if request.loop:
-        return _of_loop(found)
     if found.kind == RIGHT and request.paired:
         return replace(found, against=found.against.replace("one rank", _reference(request)))
     if found.kind != WRONG or verdict.OTHER_SCALE not in found.why or not facts["own_loss"]:
@@ -289,8 +293,11 @@ def _named(found: Judgement, request: Request, facts: Mapping[str, Any]) -> Judg
     return replace(found, why=why)
 
 
-def _of_loop(found: Judgement) -> Judgement:
-    """The same of a loop, whose scale is its own."""
+def _of_loop(found: Judgement, carried: bool) -> Judgement:
+    """The same of a loop, whose scale is its own. carried: whether a step of the reference began
+    with the gradients of the one before."""
+    if found.kind == RIGHT and carried:
+        return replace(found, kind=WRONG, why=CARRIED)
     if found.kind == RIGHT:
         plain = found.against == verdict.PLAIN
         return replace(found, against=f"{BY_HAND}{IS_PLAIN if plain else ''}")
