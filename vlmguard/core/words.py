@@ -17,7 +17,6 @@ class Parser(argparse.ArgumentParser):
         raw = argparse.RawDescriptionHelpFormatter
         named = {"formatter_class": raw, "allow_abbrev": False, **named}
         super().__init__(prog=f"vlmguard {name}", description=description, **named)
-        self.name = name
 
     def error(self, message: str) -> NoReturn:
         sys.stderr.write(f"{self.prog}: {message}\n")
