@@ -9,12 +9,13 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+from vlmguard.core.words import Parser
 
 Row = dict[str, Any]
 MEDIA = ("images", "image", "videos", "video")
@@ -29,7 +30,7 @@ _TOKENS = re.compile(
 
 def main(words: Sequence[str] | None = None) -> int:
     """Check the files. See the module for the exit status."""
-    parser = argparse.ArgumentParser("vlmguard rows", description=__doc__, allow_abbrev=False)
+    parser = Parser("rows", __doc__, formatter_class=argparse.HelpFormatter)
     add = parser.add_argument
     add("files", metavar="FILE", nargs="+", help="a JSON or JSONL file of rows")
     add("--images", action="store_true", help="open every image, and name those that fail")
@@ -38,7 +39,7 @@ def main(words: Sequence[str] | None = None) -> int:
     add("--tokenizer", metavar="FOLDER", help="a model's folder: --longest then counts tokens")
     add("--kept", metavar="OUT", help="write the sound rows to this file; only with one FILE")
     add("--blank", metavar="OUT", help="write all rows of one FILE here, text with a blank image")
-    asked = parser.parse_args(list(sys.argv[2:] if words is None else words))
+    asked = parser.read(words)
     if len(asked.files) > 1 and (asked.kept or asked.blank):
         parser.error("--kept and --blank write the rows of one FILE: give one at a time")
     bad = 0
@@ -46,8 +47,7 @@ def main(words: Sequence[str] | None = None) -> int:
         try:
             bad += _file(Path(name), asked)
         except (OSError, ImportError) as error:
-            sys.stderr.write(f"vlmguard rows: {name}: {getattr(error, 'strerror', '') or error}\n")
-            return 2
+            parser.error(f"{name}: {getattr(error, 'strerror', '') or error}")
     return 1 if bad else 0
 
 

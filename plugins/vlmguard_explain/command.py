@@ -8,12 +8,12 @@ It runs, loads and opens nothing that a log names. Exit status: 0, finished or h
 
 from __future__ import annotations
 
-import argparse
 import functools
 import os
 import sys
 from collections.abc import Sequence
 
+from vlmguard.core.words import Parser
 from vlmguard_explain.cause import whole_run
 from vlmguard_explain.cause.candidates import Answer
 from vlmguard_explain.match.catalogue import load, table
@@ -86,16 +86,13 @@ def _read(source: sources.Source, share: int) -> list[log_reader.Piece]:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Explain. See the module for the exit status."""
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(
-        "vlmguard explain", description=__doc__, allow_abbrev=False, formatter_class=raw
-    )
+    parser = Parser("explain", __doc__)
     told = "text to read (default), json for programs, github for a note on a pull request"
     parser.add_argument("logs", nargs="+", help="logs, folders of logs, or - for standard input")
     parser.add_argument("--format", choices=("text", "json", "github"), default="text", help=told)
     told = "print all advice, all ranks, and the log around the failure"
     parser.add_argument("--all", action="store_true", help=told)
-    asked = parser.parse_args(list(sys.argv[2:] if words is None else words))
+    asked = parser.read(words)
     try:
         answer, digests = explain(asked.logs)
     except sources.Unreadable as error:

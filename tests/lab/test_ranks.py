@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import runpy
 import sys
 import time
 from pathlib import Path
@@ -373,6 +374,18 @@ def bare(rank):
 
 def test_what_an_assertion_without_a_message_says():
     assert run(bare, ranks=1, group="none").outcomes[0].message == "raise AssertionError"
+
+
+def test_a_line_is_told_from_its_package_on_wherever_that_lies(tmp_path, monkeypatch):
+    (tmp_path / "laid_over" / "utils").mkdir(parents=True)
+    asks = "from vlmguard.ranks.collective_calls import here\ndef gather():\n    return here()\n"
+    (tmp_path / "laid_over" / "utils" / "operations.py").write_text(asks)
+    (tmp_path / "train.py").write_text(f"{asks}told = gather()\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    laid = importlib.import_module("laid_over.utils.operations")
+    assert laid.gather() == "laid_over/utils/operations.py:3 in gather"
+    told = runpy.run_path(str(tmp_path / "train.py"), run_name="__main__")["told"]
+    assert told == "train.py:3 in gather"
 
 
 def test_a_log_lines_gather_is_not_the_wrappers():

@@ -431,6 +431,21 @@ def test_nothing_is_said_nor_remembered_as_said(caplog, recwarn, monkeypatch):
     assert logging.root.manager.disable == logging.NOTSET
 
 
+def test_what_python_said_once_it_does_not_say_again():
+    def says(text):
+        warnings.warn(text, stacklevel=1)
+
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("default")
+        says("before")
+        with isolated_state():
+            says("before")
+            says("inside")
+        for text in ("before", "inside", "inside"):
+            says(text)
+    assert [str(one.message) for one in heard] == ["before", "inside"]
+
+
 def test_hooks_on_every_module_see_nothing_and_stay():
     seen = []
     hook = torch.nn.modules.module.register_module_forward_hook(lambda *args: seen.append(args))

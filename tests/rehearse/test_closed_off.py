@@ -21,12 +21,12 @@ except closed_off.Refused as refused:
 """
 
 
-def run(tmp_path, body):
+def run(tmp_path, body, before=""):
     home, mine = tmp_path / "home", tmp_path / "mine"
     for each in (home, mine):
         each.mkdir()
     (mine / "there.txt").write_text("mine")
-    text = BEGIN.format(body="\n".join(f"    {line}" for line in body.splitlines()))
+    text = before + BEGIN.format(body="\n".join(f"    {line}" for line in body.splitlines()))
     done = subprocess.run([sys.executable, "-c", text, str(home), str(mine)], text=True,
                           capture_output=True, timeout=60, check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -46,6 +46,14 @@ def run(tmp_path, body):
     ('import multiprocessing as m; m.get_context("spawn").Process(target=print).start()',
      "start a process"),
     ('os.fork()', "start a process"),
+    ('os.mkfifo(mine / "pipe")', "write"),
+    ('os.mknod(mine / "node")', "write"),
+    ('os.setxattr(mine / "there.txt", "user.x", b"1")', "setxattr"),
+    ('os.link(mine / "there.txt", home / "name")', "link"),
+    ('os.open("new", os.O_WRONLY | os.O_CREAT, dir_fd=os.open(mine, 0))', "write"),
+    ('os.unlink("there.txt", dir_fd=os.open(mine, 0))', "remove"),
+    ('import sqlite3; sqlite3.connect(f"file:{mine}/b.db?mode=rwc", uri=True)', "write"),
+    ('import socket; socket.socket(type=2).sendto(b"1", ("127.0.0.1", 9))', "reach the network"),
     ('import socket; socket.create_connection(("127.0.0.1", 9), 1)', "reach the network"),
 ])  # fmt: skip
 def test_it_is_refused_and_named(tmp_path, body, told):
@@ -61,6 +69,10 @@ def test_it_is_refused_and_named(tmp_path, body, told):
     'open(mine / "there.txt", "w").write("other")\nprint("went on")',
     'open(home / "own", "w").write("x")\nos.remove(home / "own")\nprint("went on")',
     'print("went on", (mine / "there.txt").read_text())',
+    'import sqlite3\nfor sql in "create table t (c)", "select * from t":\n'
+    '    sqlite3.connect(mine / "new.db").execute(sql)\nprint("went on")',
+    'import sqlite3\nsqlite3.connect(":memory:").execute("create table t (c)")\nprint("went on")',
+    'import socket; socket.socket().bind(("", 0))\nprint("went on")',
 ])  # fmt: skip
 def test_what_it_makes_is_made_elsewhere_and_it_goes_on(tmp_path, body):
     assert run(tmp_path, body).startswith("went on")
@@ -70,3 +82,8 @@ def test_a_link_leads_to_no_file_of_the_users(tmp_path):
     found = run(tmp_path, 'os.symlink(mine, home / "way")\n'
                 'os.remove(home / "way" / "there.txt")')  # fmt: skip
     assert "remove" in found
+
+
+def test_what_compiled_code_writes_is_written_elsewhere_and_found_again(tmp_path):
+    body = 'torch.save([1], f=mine / "new")\nprint("went on", torch.load(mine / "new"))'
+    assert run(tmp_path, body, "import torch").startswith("went on [1]")

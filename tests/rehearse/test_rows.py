@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
 
@@ -199,3 +200,23 @@ def test_rows_to_evaluate_on_are_unlike_where_there_are_both():
     assert kinds == ["image", "text"] * 2
     sample = training_rows.of(numbered(TEXT, TEXT))
     assert [row["number"] for row in training_rows.unlike(sample, 2)] == [0, 1, 0, 1]
+
+
+def test_what_a_row_draws_depends_on_its_place_alone():
+    torch, numpy = pytest.importorskip("torch"), pytest.importorskip("numpy")
+    from vlmguard_transformers.rehearsal import chosen_rows
+
+    class Drawn(torch.utils.data.Dataset):
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, at):
+            return random.random(), numpy.random.rand(), float(torch.rand(1))
+
+    rows = chosen_rows.chosen(Drawn(), [3, 1])
+    random.seed(5), numpy.random.seed(5), torch.manual_seed(5)
+    plain = Drawn()[0]
+    random.seed(5), numpy.random.seed(5), torch.manual_seed(5)
+    first = rows[0]
+    assert Drawn()[0] == plain
+    assert first == rows[0] != rows[1]

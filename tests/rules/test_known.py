@@ -9,6 +9,8 @@ import types
 import weakref
 from dataclasses import replace
 
+import pytest
+
 from tests.explain import schema
 from vlmguard import registry
 from vlmguard.core.facts import Failure, Run, Tower
@@ -112,3 +114,8 @@ def test_what_files_the_traceback_names_is_read_in_the_run_as_from_a_log():
         assert ("groups" if code == "VG570" else "one long row") in found.why
         told = "fewer groups" if code == "VG570" else "fsdp_version: 2"
         assert told in found.advice.partition("; or ")[0], "what is said first goes with the cause"
+
+
+def test_a_broken_key_is_told_with_its_file():
+    with pytest.raises(ValueError, match=r"catalogue/VG999-made\.toml: .*'titel'"):
+        catalogue._known("catalogue/VG999-made.toml", {"titel": "a slip of the pen"})

@@ -358,3 +358,16 @@ def test_vg111_gives_back_only_what_was_measured_to_work(monkeypatch, known, sai
 )  # fmt: skip
 def test_vg111_is_silent_where_the_user_has_his_way(checkpointing):
     assert level("VG111", replace(FORCED, checkpointing=checkpointing)) is None
+
+
+@pytest.mark.parametrize(("kinds", "medium"), [
+    ("vision", "an image"), ("vision aligner", "an image"), ("aligner", "an image"),
+    ("audio", "a sound"), ("audio aligner", "a sound"), ("vision audio", "an image or sound"),
+])  # fmt: skip
+def test_a_model_that_hears_is_told_of_sounds(kinds, medium):
+    run = replace(IDLE, towers=(LLM, *(replace(VISION, kind=kind) for kind in kinds.split())))
+    hangs = BY_CODE["VG106"].pre_wrap(replace(run, strategy="zero1"))
+    assert f" only some have {medium}:" in hangs.why
+    for certainty, told in (("yes", "in a step without"), ("possible", "if a step is without")):
+        stale = BY_CODE["VG108"].pre_wrap(replace(run, may_be_unused=certainty))
+        assert stale.why.startswith(f"{told} {medium}")

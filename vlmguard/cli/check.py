@@ -69,7 +69,7 @@ def add(app: typer.Typer) -> None:
 
 
 def _parser() -> passed.Parser:
-    parser = passed.Parser("check", __doc__, EPILOG)
+    parser = passed.Parser("check", __doc__, epilog=EPILOG)
     parser.add_argument("--no-shell", dest="shell", action="store_false",
                         help="find the commands as the script writes them: do not work out "
                              "its variables, conditions and loops")  # fmt: skip

@@ -4,12 +4,13 @@ since typer would swallow ``--``."""
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
+
+from vlmguard.core.words import Parser as _Parser
 
 if TYPE_CHECKING:
     import typer
@@ -21,21 +22,8 @@ def fail(name: str, message: str) -> NoReturn:
     raise SystemExit(2)
 
 
-class Parser(argparse.ArgumentParser):
-    """Of ``vlmguard NAME``; what it does not understand is one line."""
-
-    def __init__(self, name: str, description: str | None, epilog: str) -> None:
-        super().__init__(
-            prog=f"vlmguard {name}",
-            description=description,
-            epilog=epilog,
-            allow_abbrev=False,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        self.name = name
-
-    def error(self, message: str) -> NoReturn:
-        fail(self.name, message)
+class Parser(_Parser):
+    """Of a command that is given one."""
 
     def one_job(self, words: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
         """The options, with ``script`` and its arguments; or a command, which stands behind
@@ -53,28 +41,22 @@ class Parser(argparse.ArgumentParser):
         )
         asked, unknown = self.parse_known_args(words)
         if unknown:
-            self.error(self._unknown(unknown, words, asked.script))
+            self.error(self.unknown(unknown, self._scripts(unknown, words, asked.script)))
         if bool(asked.script) == bool(command):
             self.error(
-                "give one script, or -- and a command, as in: "
-                f"vlmguard {self.name} -- swift sft --model …"
+                f"give one script, or -- and a command, as in: {self.prog} -- swift sft --model …"
             )
         return asked, command
 
-    def _unknown(self, flags: Sequence[str], words: Sequence[str], script: Sequence[str]) -> str:
-        """Flags that are not ours: one of ours is meant, or they are the script's."""
-        said = f"unrecognized arguments: {shlex.join(flags)}"
-        known = list(self._option_string_actions)
-        meant = difflib.get_close_matches(flags[0].partition("=")[0], known, 1, 0.75)
-        if meant:
-            return f"{said} (did you mean {meant[0]}?)"
+    def _scripts(self, flags: Sequence[str], words: Sequence[str], script: Sequence[str]) -> str:
+        """What to type where the flags are the script's; "" where they are not."""
         if not script or words.index(flags[0]) < words.index(script[0]):
-            return said
+            return ""
         rest = shlex.join(words[words.index(script[0]) :])
         if _is_program(script[0]):
-            return f"{said}. A command comes after --: vlmguard {self.name} -- {rest}"
+            return f". A command comes after --: {self.prog} -- {rest}"
         starts = "python" if script[0].endswith(".py") else "bash"
-        return f"{said}. If they are the script's: vlmguard {self.name} -- {starts} {rest}"
+        return f". If they are the script's: {self.prog} -- {starts} {rest}"
 
 
 def _is_program(word: str) -> bool:

@@ -70,7 +70,7 @@ def add(app: typer.Typer) -> None:
 
 
 def _parser() -> passed.Parser:
-    parser = passed.Parser("rehearse", __doc__, EPILOG)
+    parser = passed.Parser("rehearse", __doc__, epilog=EPILOG)
     parser.add_argument("--world", type=int, metavar="N",
                         help="how many ranks to rehearse for (default: as many as the command "
                              "starts)")  # fmt: skip

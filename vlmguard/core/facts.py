@@ -225,6 +225,14 @@ class Run:
         return tuple(tower for tower in self.image_towers if tower.trainable)
 
     @property
+    def medium(self) -> str:
+        """What its towers see or hear."""
+        kinds = {tower.kind for tower in self.image_towers} - {"aligner"}
+        return {("audio",): "a sound", ("audio", "vision"): "an image or sound"}.get(
+            tuple(sorted(kinds)), "an image"
+        )
+
+    @property
     def skips_in_training(self) -> Certainty:
         """Whether a training step can leave a tower unused; as in any forward where not told."""
         return self.may_be_unused if self.unused_in_training is None else self.unused_in_training

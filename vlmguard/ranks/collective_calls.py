@@ -6,7 +6,6 @@ dies or hangs.
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import sys
@@ -14,6 +13,7 @@ import traceback
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 _PLUMBING = (
@@ -141,7 +141,7 @@ def here() -> str:
     frame = sys._getframe(1)
     last = ""
     while frame is not None:
-        name = _short(frame.f_code.co_filename)
+        name = _short(frame)
         told = f"{name}:{frame.f_lineno} in {frame.f_code.co_name}"
         if not name.startswith(_PLUMBING):
             return told
@@ -156,7 +156,7 @@ def frames(error: BaseException) -> tuple[str, ...]:
     trace = error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
-        name = _short(code.co_filename)
+        name = _short(trace.tb_frame)
         if not name.startswith("vlmguard/ranks/"):
             found.append(f"{name}:{trace.tb_lineno} in {code.co_name}")
         trace = trace.tb_next
@@ -172,14 +172,7 @@ def text(error: BaseException) -> str:
     return (trace[-1].line or "") if trace else ""
 
 
-@functools.cache
-def _short(file: str) -> str:
-    """A path from its package on: the same on every machine."""
-    parts = Path(file).parts
-    for anchor in ("site-packages", "dist-packages"):
-        if anchor in parts:
-            return "/".join(parts[parts.index(anchor) + 1 :])
-    for package in ("vlmguard", "torch", "deepspeed", "transformers", "peft"):
-        if package in parts:
-            return "/".join(parts[len(parts) - 1 - parts[::-1].index(package) :])
-    return parts[-1]
+def _short(frame: FrameType) -> str:
+    """A file's path from its package on: the same on every machine, wherever the package lies."""
+    package = getattr(frame.f_globals.get("__spec__"), "parent", "")
+    return "/".join([*package.split("."), os.path.basename(frame.f_code.co_filename)]).lstrip("/")

@@ -95,23 +95,15 @@ def _ddp(run: Run) -> Finding | None:
     if run.may_be_unused == "yes" and run.known("may_be_unused"):
         return _finding(
             "error",
-            f"{waits}: rows without {_medium(run)} do not use {skipped}",
+            f"{waits}: rows without {run.medium} do not use {skipped}",
             (Choose(),),
             (FindUnused(), PadWithBlank()),
         )
     return _finding(
         "note",
-        f"if a batch is without {_medium(run)}, {waits}: it does not use {skipped}",
+        f"if a batch is without {run.medium}, {waits}: it does not use {skipped}",
         (Choose(),) if _harmless(run) else (),
         (FindUnused(), PadWithBlank()),
-    )
-
-
-def _medium(run: Run) -> str:
-    """What the towers take."""
-    kinds = {tower.kind for tower in run.image_towers} & {"vision", "audio"}
-    return {"audio": "a sound", "audio vision": "an image or sound"}.get(
-        " ".join(sorted(kinds)), "an image"
     )
 
 
@@ -160,8 +152,8 @@ def _collectives(run: Run) -> Finding | None:
     hang = f"under {run.strategy} ranks would hang"
     certain = run.may_be_unused == "yes" and run.known("may_be_unused") and not run.may_be_alike
     skips = f"text gathers no frozen {names}" if frozen else f"text does not use {names}"
-    some = f"{hang} where only some have {_medium(run)}"
-    might = f"{hang} if only some of them have {_medium(run)}{' (frozen or not)' * frozen}"
+    some = f"{hang} where only some have {run.medium}"
+    might = f"{hang} if only some of them have {run.medium}{' (frozen or not)' * frozen}"
     return _finding(
         "error" if certain else "note",
         (some if certain else might) + _no_blank(run)

@@ -1,8 +1,8 @@
 """ZeRO-3 and a step that leaves a trainable tower unused.
 
 What it does
-    Fires if vision or aligner train under ZeRO-3 and a batch can leave them unused. It is an
-    error if the data hold rows with images and rows without, else a note.
+    Fires if vision, audio or aligner train under ZeRO-3 and a batch can leave them unused. It is
+    an error if the data hold rows with images (or sounds) and rows without, else a note.
 
 Why it is bad
     DeepSpeed does not clear the tower's partition buffer. A step without an image applies the
@@ -43,11 +43,13 @@ def pre_wrap(run: Run) -> Finding | None:
     ):
         return None
     certain = run.skips_in_training == "yes" and run.known("may_be_unused")
-    why = "DeepSpeed will apply the last image step's gradient again"
+    why = "DeepSpeed will apply the gradient of the last step with one again"
     return Finding(
         CODE,
         "error" if certain else "note",
-        f"in a step without images {why}" if certain else f"if a step has no image, {why}",
+        f"in a step without {run.medium} {why}"
+        if certain
+        else f"if a step is without {run.medium}, {why}",
         remedies=(PadWithBlank(),) if run.can_pad else (),
         advice=(PadWithBlank(), Strategy("zero2")),
         evidence="own runs, deepspeed 0.15.3 - 0.19.8: the update is applied twice",

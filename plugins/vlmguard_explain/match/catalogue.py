@@ -165,17 +165,20 @@ def table(name: str) -> dict[str, Any]:
 def _known(path: str, read: dict[str, Any]) -> Known:
     code, _, name = path.partition("/")[2].removesuffix(".toml").partition("-")
     plain = [Pattern(text, where) for where in WHERE for text in read.pop(where, ())]
-    return Known(
-        code,
-        f"explain-{name}",
-        patterns=(*plain, *(_pattern(one) for one in read.pop("pattern", ()))),
-        steps=tuple(Step(**_tuples(one)) for one in read.pop("step", ())),
-        causes=tuple(Step(**_tuples(one)) for one in read.pop("cause_if", ())),
-        cases=tuple(_case({**one, "code": code}) for one in read.pop("case", ())),
-        examples=tuple(read.pop("example", ())),
-        prevented=tuple(read.pop("prevented", ())),
-        **read,
-    )
+    try:
+        return Known(
+            code,
+            f"explain-{name}",
+            patterns=(*plain, *(_pattern(one) for one in read.pop("pattern", ()))),
+            steps=tuple(Step(**_tuples(one)) for one in read.pop("step", ())),
+            causes=tuple(Step(**_tuples(one)) for one in read.pop("cause_if", ())),
+            cases=tuple(_case({**one, "code": code}) for one in read.pop("case", ())),
+            examples=tuple(read.pop("example", ())),
+            prevented=tuple(read.pop("prevented", ())),
+            **read,
+        )
+    except Exception as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def _pattern(one: dict[str, Any]) -> Pattern:

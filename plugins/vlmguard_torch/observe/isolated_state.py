@@ -23,9 +23,8 @@ def isolated_state(seed: int = 0) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for state in _SET_ASIDE:
             stack.enter_context(state())
-        torch.default_generator.manual_seed(seed)
-        random.seed(seed)
-        yield
+        with seeded(seed):
+            yield
 
 
 @contextlib.contextmanager
@@ -44,37 +43,37 @@ def _one_thread() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Neither said nor, in ``warning_once``, remembered as said."""
+    """Neither said nor remembered as said. Filters are put in place by hand: in a
+    ``catch_warnings`` Python would forget what it has said once already."""
     once = ("warning_once", "info_once")
     kept = {name: vars(logging.Logger)[name] for name in once if name in vars(logging.Logger)}
-    level = logging.root.manager.disable
+    level, filters = logging.root.manager.disable, warnings.filters
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            logging.disable(logging.CRITICAL)
-            for name in kept:
-                setattr(logging.Logger, name, lambda *_, **__: None)
-            yield
+        warnings.filters = [("ignore", None, Warning, None, 0)]
+        logging.disable(logging.CRITICAL)
+        for name in kept:
+            setattr(logging.Logger, name, lambda *_, **__: None)
+        yield
     finally:
+        warnings.filters = filters
         logging.disable(level)
         for name, function in kept.items():
             setattr(logging.Logger, name, function)
 
 
 @contextlib.contextmanager
-def _randomness() -> Iterator[None]:
-    """Of Python, NumPy and torch's CPU generator; a device's is never touched."""
-    ours = torch.default_generator.get_state()
-    python = random.getstate()
-    numpy = sys.modules.get("numpy")
-    arrays = numpy.random.get_state() if numpy is not None else None
+def seeded(seed: int) -> Iterator[None]:
+    """What is drawn by Python, NumPy and torch on the CPU depends on ``seed`` alone, and no later
+    draw on it. A device's generator is never touched."""
+    restore = _random_states(set())
     try:
+        torch.default_generator.manual_seed(seed)
+        random.seed(seed)
+        if numpy := sys.modules.get("numpy"):
+            numpy.random.seed(seed)
         yield
     finally:
-        torch.default_generator.set_state(ours)
-        random.setstate(python)
-        if numpy is not None:
-            numpy.random.set_state(arrays)
+        restore()
 
 
 @contextlib.contextmanager
@@ -181,7 +180,7 @@ def _no_global_hooks() -> Iterator[None]:
 
 
 _SET_ASIDE = (
-    _one_thread, _quiet, _randomness, _defaults, _no_zero_init, _alone, _no_global_hooks,
+    _one_thread, _quiet, _defaults, _no_zero_init, _alone, _no_global_hooks,
 )  # fmt: skip
 
 

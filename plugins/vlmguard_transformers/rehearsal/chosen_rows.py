@@ -60,19 +60,10 @@ def _some(rows: Any, shuffled: bool) -> Iterator[tuple[int, Any]]:
 
 def same(place: int, make: Any) -> Any:
     """What is drawn at random as a row is made depends on the row alone."""
-    import numpy as np
-    import torch
+    from vlmguard_torch.observe.isolated_state import seeded  # imports torch
 
-    before = random.getstate(), np.random.get_state(), torch.get_rng_state()
-    random.seed(place)
-    np.random.seed(place)
-    torch.manual_seed(place)
-    try:
+    with seeded(place):
         return make()
-    finally:
-        random.setstate(before[0])
-        np.random.set_state(before[1])
-        torch.set_rng_state(before[2])
 
 
 def chosen(rows: Any, places: Sequence[int]) -> Any:

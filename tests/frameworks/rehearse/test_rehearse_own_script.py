@@ -14,7 +14,7 @@ import pytest
 
 from tests.frameworks.rehearse.known import of_command
 from tests.frameworks.trainers.cases import CASES
-from tests.kit import envs, runs, trainers
+from tests.kit import envs, overlays, runs, trainers
 from tests.kit.trainers import plain
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900)]
@@ -48,8 +48,8 @@ def asked(which, *, yes=True):
     return json.loads(runs.told(f"rehearse-own-{which}-{yes}", ask))
 
 
-def run(folder, *flags):
-    path = [runs.KIT / "standins", trainers.PROGRAMS, envs.ROOT, envs.ROOT / "plugins"]
+def run(folder, *flags, over=()):
+    path = [runs.KIT / "standins", trainers.PROGRAMS, envs.ROOT, envs.ROOT / "plugins", *over]
     bare = {key: value for key, value in os.environ.items() if not key.startswith("VLMGUARD")}
     around = {**bare, "PYTHONPATH": os.pathsep.join(map(str, path)), "HOME": str(folder / "home")}
     done = subprocess.run(
@@ -118,3 +118,15 @@ def test_a_loss_that_ignores_the_number_of_tokens_is_wrong_where_steps_are_accum
     assert jobs["fine"]["verdict"] == "right", jobs["fine"]
     assert any("its own optimizer: plain SGD" in one for one in jobs["fine"]["left_out"])
     assert "2.00 times" in jobs["ignored"]["off"]["why"], jobs["ignored"]
+
+
+@pytest.mark.campaign
+def test_a_healthy_script_is_right_under_releases_in_a_folder_of_their_own(tmp_path):
+    for each in ("home", "work"):
+        (tmp_path / each).mkdir()
+    line, _ = of_command("trl", "healthy", plain("image", over="trl-0.25"), 2)
+    models = [str(runs.model_folder("trl", "qwen2_vl", over)) for over in ("", "trl-0.25")]
+    (tmp_path / "work" / "train.sh").write_text(line.replace(*models) + "\n")
+    done = run(tmp_path, "--yes", over=[overlays.folder("trl-0.25", "trl")])
+    [found] = json.loads(done.stdout)["jobs"]
+    assert (found["verdict"], found["off"]["kind"]) == ("right", "right"), found
