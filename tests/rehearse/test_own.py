@@ -68,10 +68,19 @@ def test_what_could_not_be_looked_at_is_said_and_changes_nothing(ask, kind):
     assert "could not be looked at" in "\n".join(show._alone(answer["alone"]))
 
 
-def test_it_is_not_asked_where_two_ranks_say_enough(ask, tmp_path):
-    answer = ask("--off", "wrong", "--on", "wrong")
-    assert answer["alone"]["kind"] == "not asked"
-    assert not list((tmp_path / "scratch").glob("with-its-own*"))
+def test_what_fails_before_the_first_step_comes_first(ask):
+    answer = ask("--off", "wrong", "--alone", "refuses:values that mismatch")
+    off = answer["off"]
+    assert (answer["verdict"], answer["exit"], off["step"]) == ("crash", 1, 0)
+    assert (off["error"], off["message"]) == ("ValueError", "values that mismatch")
+    assert off["why"].endswith("behind it: silently wrong at step 2")
+    assert (answer["on"]["kind"], answer["mended"]) == ("crash", [])
+
+
+@pytest.mark.parametrize("kind", ["right", "crash"])
+def test_a_failure_at_a_step_stays_what_it_was(ask, kind):
+    answer = ask("--off", "wrong", "--on", "wrong", "--alone", kind)
+    assert (answer["verdict"], answer["alone"]["kind"]) == ("silently wrong", "not asked")
 
 
 def test_not_asked_for(ask):
