@@ -77,10 +77,27 @@ def test_what_fails_before_the_first_step_comes_first(ask):
     assert (answer["on"]["kind"], answer["mended"]) == ("crash", [])
 
 
+def test_what_fails_before_any_step_needs_no_numbers(ask):
+    """Two ranks trained, and what they learned could not be judged."""
+    words = ("--off", "short", "--alone", "refuses:values that mismatch")
+    answer = ask(*words, passes=("off", "alone"))
+    assert (answer["verdict"], answer["off"]["error"]) == ("crash", "ValueError")
+
+
 @pytest.mark.parametrize("kind", ["right", "crash"])
 def test_a_failure_at_a_step_stays_what_it_was(ask, kind):
     answer = ask("--off", "wrong", "--on", "wrong", "--alone", kind)
     assert (answer["verdict"], answer["alone"]["kind"]) == ("silently wrong", "not asked")
+
+
+@pytest.mark.parametrize(("count", "code"), [(4, 0), (10, 3)])
+def test_rows_that_met_no_reward_limit_the_answer(ask, tmp_path, count, code):
+    file = tmp_path / "prompts.jsonl"
+    file.write_text('{"messages": [], "images": ["a.png"]}\n' * count)
+    answer = ask(row="prompt", data=(str(file),))
+    assert (answer["verdict"], answer["exit"]) == ("right", code), answer
+    told = ["rewards: 4 of 10 rows met theirs here"] if code else []
+    assert answer["left_out"] == told
 
 
 def test_not_asked_for(ask):

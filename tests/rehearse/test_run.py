@@ -81,16 +81,6 @@ def test_wrong_weights(ask):
     assert answer["off"]["count"] == 1
 
 
-@pytest.mark.parametrize(("count", "code"), [(4, 0), (10, 3)])
-def test_rows_that_met_no_reward_limit_the_answer(ask, tmp_path, count, code):
-    file = tmp_path / "prompts.jsonl"
-    file.write_text('{"messages": [], "images": ["a.png"]}\n' * count)
-    answer = ask(row="prompt", data=(str(file),))
-    assert (answer["verdict"], answer["exit"]) == ("right", code), answer
-    told = ["rewards: 4 of 10 rows met theirs here"] if code else []
-    assert answer["left_out"] == told
-
-
 def test_what_the_guard_breaks(ask):
     answer = ask("--on", "crash")
     assert (answer["verdict"], answer["exit"], answer["off"]["kind"]) == ("crash", 1, "right")

@@ -172,8 +172,10 @@ class Rehearsal:
         return verdict.wrong(Seen((), 0, (), None, over, compared))
 
     def _wanted(self, towers: Mapping[str, Any]) -> frozenset[str]:
-        """Towers that train, here or going by the command, and that the rows reach."""
-        every = {*towers, *self.request.towers} - {"other", "generator"}
+        """Towers that train here, or going by the command and are not here at all, and that the
+        rows reach. Of one that is here the framework itself says what trains."""
+        every = {kind for kind in (*towers, *self.request.towers) if towers.get(kind, True)}
+        every -= {"other", "generator"}
         sees = {"vision", "aligner", "audio"}
         media = any(kind != "text" for kind in self.sample.by_kind)
         return frozenset(kind for kind in every if media or kind not in sees)

@@ -199,8 +199,9 @@ def _at_size(
         found = alone.look(passes, own, guard=False)
         told |= {"kind": found.kind, "why": found.why}
         off = found if found.kind in (CRASH, HANG) else off
-    elif off.kind != CANNOT and off.step and (early := alone.before(passes, own)):
-        why = f"{early.why}; behind it: {off.kind} at step {off.step}".removeprefix("; ")
+    elif _trained(passes, off) and (early := alone.before(passes, own)):
+        then = f"; behind it: {off.kind} at step {off.step}" if off.step else ""
+        why = f"{early.why}{then}"
         off = replace(early, why=why)
         told |= {"kind": early.kind, "why": why}
     if off.kind not in (RIGHT, CANNOT) and on is not None and on.kind == RIGHT:
@@ -208,6 +209,12 @@ def _at_size(
         told |= {"kind": found.kind, "why": found.why}
         on = on if found.kind in (RIGHT, CANNOT) else found
     return off, on, told
+
+
+def _trained(passes: Rehearsal, off: Judgement) -> bool:
+    """Whether two ranks came to a step, if not to a verdict."""
+    ended = passes.last is not None and passes.last.verdict == "ok"
+    return bool(off.step) if off.kind != CANNOT else ended
 
 
 def _too_few(request: Request, sample: training_rows.Sample) -> str:

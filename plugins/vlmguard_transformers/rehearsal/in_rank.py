@@ -281,12 +281,12 @@ def _wrapper(trainer: Any) -> str:
 
 
 def _trainable(model: Any, paths: Mapping[str, tuple[str, ...]]) -> dict[str, list[str]]:
-    """Tower → names of its trainable parameters, as `_keep` calls them."""
+    """Tower → names of its trainable parameters, as `_keep` calls them; none where it is there
+    and nothing of it trains."""
     found: dict[str, list[str]] = {}
     for name, parameter in model.named_parameters():
-        if parameter.requires_grad:
-            kind = by_name.kind_of(by_name.plain(name), paths) if paths else "llm"
-            found.setdefault(kind, []).append(_name(name))
+        kind = by_name.kind_of(by_name.plain(name), paths) if paths else "llm"
+        found.setdefault(kind, []).extend([_name(name)] if parameter.requires_grad else [])
     return found
 
 
