@@ -251,6 +251,7 @@ def _callback(scene: Scene, rank: int, told: dict[str, Any], trainer: Any) -> An
             told["pace"] = time.monotonic() - self.before if self.before else 0.0
             if state.global_step in scene.steps:
                 _keep(trainer.model, scene.weights(state.global_step, rank), told["kept"])
+            scene.begun(rank).write_text(f"{state.global_step} over")
             self.before = time.monotonic()
 
     return Watch()
