@@ -43,18 +43,21 @@ def _own_reward(fails: bool) -> list[str]:
             "--num_generations", "2", "--max_completion_length", "8"]  # fmt: skip
 
 
-def _many_prompts(name: str, count: int, at: int, *more: str) -> odd.Made:
-    """So many rows, at one of which the reward fails."""
+def _many_prompts(name: str, count: int, at: int, *more: str, seen: bool = True) -> odd.Made:
+    """So many rows, at one of which the reward fails. seen: whether they have pictures."""
 
     def build(out: Path) -> None:
         rows = [json.loads(line) for line in (swift.dataset() / "grpo.jsonl").open()]
         rows = [{**rows[n % len(rows)], "solution": f"color {13 if n == at else n % 13}"}
                 for n in range(count)]  # fmt: skip
+        if not seen:
+            asked = [{"role": "user", "content": "what?"}]
+            rows = [{"messages": asked, "solution": row["solution"]} for row in rows]
         out.mkdir()
         (out / "grpo.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
     def make() -> Job:
-        file = str(runs.built(name, f"{count} rows, {at}", build) / "grpo.jsonl")
+        file = str(runs.built(name, f"{count} rows, {at}, {seen}", build) / "grpo.jsonl")
         flags = [*FULL, *_own_reward(True), *EPOCH, "--dataset", file, *more]
         return known.of_run(Run(name, GRPO, "qwen2_vl", "grpo", flags, "", "",
                                 [*flags, *PLAIN]), f"odd-late-{name}")  # fmt: skip
@@ -103,7 +106,8 @@ def _resumed(name: str, ranks: int) -> odd.Made:
     return make
 
 
-FAR = _many_prompts("swift-reward-far", 200, 149, "--per_device_train_batch_size", "8")
+EIGHT = ["--per_device_train_batch_size", "8"]
+FAR = _many_prompts("swift-reward-far", 200, 149, *EIGHT, seen=False)
 SWIFT = [
     odd._swift("late-swift-metric", "alike", [*LORA, *evaluated("image"), *best("nothing")]),
     odd._swift("late-swift-best", "alike", [*LORA, *evaluated("image"), *best("loss")]),
