@@ -106,8 +106,8 @@ def _resumed(name: str, ranks: int) -> odd.Made:
     return make
 
 
-EIGHT = ["--per_device_train_batch_size", "8"]
-FAR = _many_prompts("swift-reward-far", 200, 149, *EIGHT, seen=False)
+MANY = ["--per_device_train_batch_size", "32"]
+FAR = _many_prompts("swift-reward-far", 200, 149, *MANY, seen=False)
 SWIFT = [
     odd._swift("late-swift-metric", "alike", [*LORA, *evaluated("image"), *best("nothing")]),
     odd._swift("late-swift-best", "alike", [*LORA, *evaluated("image"), *best("loss")]),
