@@ -1,6 +1,6 @@
 """One process that believes it is a rank of the real world size, with the command's own optimizer
-and dtype: asked when two ranks were right, for what depends on one of the three; and where they
-failed at a step, for what fails before any.
+and dtype: asked when two ranks were right, for what depends on one of the three. Where they failed
+at a step, it is asked for what fails before any.
 
 All ranks get the same rows here, since peers are taken to hold what this rank holds: that ranks
 meet different ones is what the two ranks looked at. Its numbers mean nothing and are not compared.
