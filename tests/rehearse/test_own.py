@@ -68,10 +68,36 @@ def test_what_could_not_be_looked_at_is_said_and_changes_nothing(ask, kind):
     assert "could not be looked at" in "\n".join(show._alone(answer["alone"]))
 
 
-def test_it_is_not_asked_where_two_ranks_say_enough(ask, tmp_path):
-    answer = ask("--off", "wrong", "--on", "wrong")
-    assert answer["alone"]["kind"] == "not asked"
-    assert not list((tmp_path / "scratch").glob("with-its-own*"))
+def test_what_fails_before_the_first_step_comes_first(ask):
+    answer = ask("--off", "wrong", "--alone", "refuses:values that mismatch")
+    off = answer["off"]
+    assert (answer["verdict"], answer["exit"], off["step"]) == ("crash", 1, 0)
+    assert (off["error"], off["message"]) == ("ValueError", "values that mismatch")
+    assert off["why"].endswith("behind it: silently wrong at step 2")
+    assert (answer["on"]["kind"], answer["mended"]) == ("crash", [])
+
+
+def test_what_fails_before_any_step_needs_no_numbers(ask):
+    """Two ranks trained, and what they learned could not be judged."""
+    words = ("--off", "short", "--alone", "refuses:values that mismatch")
+    answer = ask(*words, passes=("off", "alone"))
+    assert (answer["verdict"], answer["off"]["error"]) == ("crash", "ValueError")
+
+
+@pytest.mark.parametrize("kind", ["right", "crash"])
+def test_a_failure_at_a_step_stays_what_it_was(ask, kind):
+    answer = ask("--off", "wrong", "--on", "wrong", "--alone", kind)
+    assert (answer["verdict"], answer["alone"]["kind"]) == ("silently wrong", "not asked")
+
+
+@pytest.mark.parametrize(("count", "code"), [(4, 0), (10, 3)])
+def test_rows_that_met_no_reward_limit_the_answer(ask, tmp_path, count, code):
+    file = tmp_path / "prompts.jsonl"
+    file.write_text('{"messages": [], "images": ["a.png"]}\n' * count)
+    answer = ask(row="prompt", data=(str(file),))
+    assert (answer["verdict"], answer["exit"]) == ("right", code), answer
+    told = ["rewards: 4 of 10 rows met theirs here"] if code else []
+    assert answer["left_out"] == told
 
 
 def test_not_asked_for(ask):

@@ -9,7 +9,10 @@ pytest.importorskip("numpy")
 from vlmguard.ranks import Outcome, Result
 from vlmguard.ranks.collective_calls import Call
 from vlmguard.rehearse import verdict
-from vlmguard.rehearse.passes import seen_of
+from vlmguard.rehearse.framework import Commands
+from vlmguard.rehearse.passes import Rehearsal, seen_of
+from vlmguard.rehearse.request import Request
+from vlmguard.rehearse.training_rows import Sample
 
 DDP = "DistributedDataParallel"
 
@@ -69,3 +72,16 @@ def test_one_rank_is_enough_to_doubt_all(other, told, first):
 def test_the_wrapper_is_known_from_what_was_asked_of_the_group(strategy, wrapped, log, told):
     found = why(ended(*[(2, wrapped, 5, log)] * 2, strategy=strategy))
     assert told in found if told else not found
+
+
+@pytest.mark.parametrize(
+    ("here", "wanted"),
+    [({"vision": ["a"], "llm": ["b"]}, {"vision", "llm"}), ({"llm": ["b"]}, {"vision", "llm"}),
+     ({"vision": [], "llm": ["b"]}, {"llm"})],
+)  # fmt: skip
+def test_of_a_tower_that_is_here_the_framework_says_whether_it_trains(here, wanted):
+    """LoRA finds nothing to adapt in some: `check` takes it to train."""
+    request = Request("x", "sft", (), "/", "ddp", 2, "/", "m", "/", towers=("vision", "llm"))
+    sample = Sample([{}], by_kind={"image": [{}]})
+    passes = Rehearsal(request, Commands((), ()), (), sample, None, None)
+    assert passes._wanted(here) == wanted

@@ -93,6 +93,12 @@ def test_in_a_forced_order_only_it_comes_with_its_odds(ask):
     assert DIFFER not in answer["orders"]  # one rank does not differ
 
 
+def test_what_fails_after_the_last_step_is_of_no_order(ask):
+    answer = ask("--off", "evaluates", thorough=True)
+    assert (answer["verdict"], answer["off"]["order"]) == ("crash", LOADER)
+    assert answer["off"]["odds"] == ""
+
+
 @pytest.mark.parametrize("kind", ["short", "still"])
 def test_what_did_not_run_or_move_is_not_right(ask, kind):
     answer = ask("--off", kind, "--on", kind)

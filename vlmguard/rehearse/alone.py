@@ -1,5 +1,6 @@
 """One process that believes it is a rank of the real world size, with the command's own optimizer
-and dtype: asked when two ranks were right, for what depends on one of the three.
+and dtype: asked when two ranks were right, for what depends on one of the three. Where they failed
+at a step, it is asked for what fails before any.
 
 All ranks get the same rows here, since peers are taken to hold what this rank holds: that ranks
 meet different ones is what the two ranks looked at. Its numbers mean nothing and are not compared.
@@ -92,6 +93,17 @@ def look(passes: Rehearsal, own: Own, guard: bool) -> Judgement:
     passes.tell("judged", {"pass": own.words, "kind": found.kind,
                            "seconds": passes.seconds.get("alone", 0.0)})  # fmt: skip
     return found
+
+
+def before(passes: Rehearsal, own: Own) -> Judgement | None:
+    """How it fails before its first step, by rank 0 alone; None where it gets that far."""
+    if own.commands is None:
+        return None
+    _, failed = passes.as_rank(_seat(own.request, 0), own.commands, guard=False)
+    early = failed is not None and failed.kind == CRASH and not failed.step
+    passes.tell("judged", {"pass": own.words, "kind": CRASH if early else "begins",
+                           "seconds": passes.seconds.get("alone", 0.0)})  # fmt: skip
+    return _said(failed, 0, own.request) if failed is not None and early else None
 
 
 def _looked(passes: Rehearsal, own: Own, commands: Commands, guard: bool) -> Judgement:

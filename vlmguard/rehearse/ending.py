@@ -26,8 +26,8 @@ from vlmguard.rehearse.verdict import CANNOT, RIGHT, WRONG, Judgement, share
 NAME, RESUMED = "its ending", "resumed"
 WHOLE = 4
 """Steps of an epoch before the one that may not be whole."""
-MOST = 64
-"""Rows of a command that generates: each of them meets its rewards."""
+MOST = 2000
+"""Rows of a command with rewards that are read: as many as fit in the time meet theirs."""
 TOKENS = 8
 _OWN = (
     "accelerator_config compute_accuracy dataloader_drop_last dispatch_batches "
@@ -49,12 +49,14 @@ class Length:
     rows, last: how many rows, and the last step that is kept and saved.
     epochs: what ends it; 0 where its number of steps does.
     supposed: what was supposed of its rows, in words; "" where they are known.
+    unmet: how many rows met their rewards, in words; "" where all of them do.
     """
 
     rows: int
     last: int
     epochs: int = 0
     supposed: str = ""
+    unmet: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,13 @@ class Ending:
     length: Length
 
 
-def of(hooks: Any, request: Request, made: Any, sample: training_rows.Sample) -> Ending | None:
-    """The command with its own ending; None where the plug-in does not know how."""
+def of(
+    hooks: Any, passes: Rehearsal, request: Request, made: Any, sample: training_rows.Sample
+) -> Ending | None:
+    """The command with its own ending; None where the plug-in does not know how.
+
+    passes: those before, which say how long a step takes.
+    """
     if not getattr(hooks, "ENDING", False):
         return None
     place = Path(request.scratch) / "ending"
@@ -76,22 +83,18 @@ def of(hooks: Any, request: Request, made: Any, sample: training_rows.Sample) ->
     if evaluates:
         evaluated = str(stand_in_rows.evaluated(request, sample, place))
         request = replace(request, evaluated=(evaluated,))
-    length = _length(request, sample)
+    length = _rewarded(passes, sample) if rewards(request) else _length(request, sample)
     chosen = [sample.rows[at % len(sample.rows)] for at in range(length.rows)]
     files = [
         training_rows.write(place / name, chosen) for name in ("rows.jsonl", "rows-single.jsonl")
     ]
     told = hooks.commands(request, made, *files, length.last)
-    if generates(request):
-        length = replace(length, last=_all_rows(Argv(list(told.argv)), length.rows, request.ranks))
     return Ending(replace(told, argv=tuple(_restored(told.argv, request, length))), length)
 
 
 def _length(request: Request, sample: training_rows.Sample) -> Length:
     """How many rows and steps show its end."""
     whole = request.ranks * request.batch * request.accumulation
-    if generates(request):
-        return Length(min(len(sample.rows), MOST), WHOLE)
     given = Argv(list(request.argv))
     known = sample.count and not any(given.values(name) for name in _FEWER)
     over = sample.count % (request.world * request.batch) if known else 1
@@ -107,22 +110,32 @@ def _length(request: Request, sample: training_rows.Sample) -> Length:
     return Length(whole * (WHOLE + 1), WHOLE)
 
 
-def generates(request: Request) -> bool:
-    """Whether it trains on what it generates, with rewards for each row."""
-    return request.generates or request.row == "prompt"
+def rewards(request: Request) -> bool:
+    """Whether each of its rows meets rewards."""
+    return request.row == "prompt"
 
 
-def _all_rows(argv: Argv, count: int, ranks: int) -> int:
-    """Steps in which each row is met, and one more."""
+def _rewarded(passes: Rehearsal, sample: training_rows.Sample) -> Length:
+    """Steps in which all of these rows meet their rewards, or as many as fit in half of the time
+    that a pass has, and one step more. The odd rows come first in a sample."""
+    argv = Argv(list(passes.commands.argv))
 
     def number(name: str, usual: int) -> int:
         given = argv.get(name) or ""
         return int(given) if given.isdigit() and int(given) else usual
 
-    together = ranks * number("per_device_train_batch_size", 1)
+    together = passes.request.ranks * number("per_device_train_batch_size", 1)
     together *= number("gradient_accumulation_steps", 1)
-    prompts = max(1, together // number("num_generations", 8))
-    return max(WHOLE, -(-count // prompts)) + 1
+    prompts, times = max(1, together // number("num_generations", 8)), number("num_iterations", 1)
+    pace = max((one.get("pace", 0.0) for one in passes.outcomes), default=0.0)
+    fit = int(passes.request.limit / 2 / pace) if pace else WHOLE
+    groups = min(-(-len(sample.rows) // prompts), max(1, max(fit, WHOLE) // times))
+    met = min(groups * prompts, len(sample.rows))
+    unmet = ""
+    if passes.request.data and met != sample.count:
+        every = sample.count or f"more than {len(sample.rows)}"
+        unmet = f"rewards: {met} of {every} rows met theirs here"
+    return Length(groups * prompts, max(groups * times, WHOLE) + 1, unmet=unmet)
 
 
 def _restored(words: Sequence[str], request: Request, length: Length) -> list[str]:

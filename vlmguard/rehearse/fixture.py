@@ -43,7 +43,7 @@ class Scene:
         return self.place / f"weights{step}.rank{rank}.npz"
 
     def begun(self, rank: int) -> Path:
-        """Where a rank says which step it has begun."""
+        """Where a rank says which step it has begun, and then that it is over."""
         return self.place / f"step.rank{rank}"
 
     @property

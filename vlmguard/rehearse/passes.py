@@ -173,8 +173,10 @@ class Rehearsal:
         return verdict.wrong(Seen((), 0, (), None, over, compared))
 
     def _wanted(self, towers: Mapping[str, Any]) -> frozenset[str]:
-        """Towers that train, here or going by the command, and that the rows reach."""
-        every = {*towers, *self.request.towers} - {"other", "generator"}
+        """Towers that train here, or going by the command and are not here at all, and that the
+        rows reach. Of one that is here the framework itself says what trains."""
+        every = {kind for kind in (*towers, *self.request.towers) if towers.get(kind, True)}
+        every -= {"other", "generator"}
         sees = {"vision", "aligner", "audio"}
         media = any(kind != "text" for kind in self.sample.by_kind)
         return frozenset(kind for kind in every if media or kind not in sees)
@@ -184,7 +186,7 @@ class Rehearsal:
         cause = result.cause
         assert cause is not None
         frames = [line for line in cause.frames if not line.startswith(("vlmguard", "runpy"))]
-        step = _step(scene, cause.rank)
+        step, _ = _begun(scene, cause.rank)
         message = _short(cause.message or "")
         if cause.error == NotHere.__name__:
             return Judgement(CANNOT, step=step, why=message)
@@ -192,7 +194,8 @@ class Rehearsal:
             return Judgement(CANNOT, step=step, why=f"{told}: {cause.error}: {message}")
         kind = STOPPED if scene.guard and cause.error in ("Stop", "SettingsError") else CRASH
         died = f"exit code {cause.exit_code}" if cause.exit_code is not None else ""
-        return Judgement(kind, self._order(step), step, "", cause.rank, cause.error or died,
+        order = self._order(*_begun(scene, cause.rank))
+        return Judgement(kind, order, step, "", cause.rank, cause.error or died,
                          message, tuple(_telling(frames)))  # fmt: skip
 
     def _not_its_own(self, cause: Outcome, step: int, tried: bool) -> str:
@@ -215,13 +218,17 @@ class Rehearsal:
         return ""
 
     def _hang(self, scene: Scene, result: Result) -> Judgement:
-        step = min((_step(scene, rank) for rank in range(self.request.ranks)), default=0)
+        begun = min((_begun(scene, rank) for rank in range(self.request.ranks)), default=(0, False))
+        step = begun[0]
         sites = tuple((s.rank, s.phase, s.call, s.site) for s in result.sites)
         if result.late or not any(site for _, _, _, site in sites):
             return Judgement(CANNOT, why=f"not done after {self.request.limit:.0f} s")
-        return Judgement(HANG, self._order(step), step, sites=sites)
+        return Judgement(HANG, self._order(*begun), step, sites=sites)
 
-    def _order(self, step: int) -> str:
+    def _order(self, step: int, over: bool) -> str:
+        """What comes when the last step is over, an evaluation, is of no order of rows."""
+        if over and step == self.windows[-1].last:
+            return LOADER
         found = [window.order for window in self.windows if window.first <= step <= window.last]
         return found[0] if found else LOADER
 
@@ -288,9 +295,11 @@ def _write_output(scene: Scene, result: Result) -> None:
         (scene.place / f"output.rank{outcome.rank}").write_text(outcome.output, "utf-8")
 
 
-def _step(scene: Scene, rank: int) -> int:
+def _begun(scene: Scene, rank: int) -> tuple[int, bool]:
+    """The last step that a rank began, and whether it is over."""
     file = scene.begun(rank)
-    return int(file.read_text() or 0) if file.exists() else 0
+    step, *over = (file.read_text() if file.exists() else "0").split() or ["0"]
+    return int(step), bool(over)
 
 
 def _short(message: str) -> str:

@@ -122,7 +122,7 @@ def _rehearse(
             return _rehearse(anew, tell, (found, notes))
     end = None
     if "end" in request.passes and off.kind != CANNOT:
-        end = ending.of(hooks, replace(request, evaluated=whole.evaluated), made, sample)
+        end = ending.of(hooks, passes, replace(request, evaluated=whole.evaluated), made, sample)
     off, on = _to_the_end(passes, end, off, on)
     ended = end is not None and off.kind == RIGHT
     off, on, scale = _at_size(passes, own, off, on)
@@ -141,7 +141,8 @@ def _rehearse(
         ran.append(own.commands.argv)
     harmless, reasons = getattr(hooks, "HARMLESS", ()), getattr(hooks, "REASONS", {})
     missing = left_out(request.argv, ran, harmless, commands.notes, reasons)
-    return verdict.lowered(answer, missing)
+    unmet = [end.length.unmet] if end and ended and end.length.unmet else []
+    return verdict.lowered(answer, [*missing, *unmet])
 
 
 def _backwards(
@@ -188,7 +189,8 @@ def _at_size(
 ) -> tuple[Judgement, Judgement | None, dict[str, Any] | None]:
     """Both sides, as one rank alone at the real size leaves them, and the words for that.
 
-    The guard's side is asked where the other is not right: then it is the one that counts.
+    What fails before the first step comes before what failed at one. The guard's side is asked
+    where the other is not right: then it is the one that counts.
     """
     if own is None or "alone" not in passes.request.passes:
         return off, on, None
@@ -197,11 +199,22 @@ def _at_size(
         found = alone.look(passes, own, guard=False)
         told |= {"kind": found.kind, "why": found.why}
         off = found if found.kind in (CRASH, HANG) else off
+    elif _trained(passes, off) and (early := alone.before(passes, own)):
+        then = f"; behind it: {off.kind} at step {off.step}" if off.step else ""
+        why = f"{early.why}{then}"
+        off = replace(early, why=why)
+        told |= {"kind": early.kind, "why": why}
     if off.kind not in (RIGHT, CANNOT) and on is not None and on.kind == RIGHT:
         found = alone.look(passes, own, guard=True)
         told |= {"kind": found.kind, "why": found.why}
         on = on if found.kind in (RIGHT, CANNOT) else found
     return off, on, told
+
+
+def _trained(passes: Rehearsal, off: Judgement) -> bool:
+    """Whether two ranks came to a step, if not to a verdict."""
+    ended = passes.last is not None and passes.last.verdict == "ok"
+    return bool(off.step) if off.kind != CANNOT else ended
 
 
 def _too_few(request: Request, sample: training_rows.Sample) -> str:
@@ -224,7 +237,8 @@ def _sample(request: Request, place: Path) -> tuple[training_rows.Sample, list[s
     """The user's rows, else stand-ins; and what has to be said of them."""
     notes: list[str] = []
     if request.data:
-        sample = training_rows.sample(request.data, request.shuffled)
+        most = ending.MOST if ending.rewards(request) else training_rows.MOST
+        sample = training_rows.sample(request.data, request.shuffled, most)
         if request.why_no_data:
             notes.append(f"left out: {request.why_no_data}")
         root = request.media_root or request.env.get("ROOT_IMAGE_DIR") or request.folder

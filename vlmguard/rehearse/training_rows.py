@@ -60,14 +60,14 @@ class Window:
         return self.first + self.steps - 1
 
 
-def sample(files: Sequence[str], shuffled: bool, seed: int = 0) -> Sample:
-    """Up to `MOST` rows of all files together. Raises `Unreadable` for what cannot be read."""
+def sample(files: Sequence[str], shuffled: bool, most: int = MOST, seed: int = 0) -> Sample:
+    """Up to so many rows of all files together. Raises `Unreadable` for what cannot be read."""
     if not files:
         return of([])
     found: list[Row] = []
     counts: list[int] = []
     for file in files:
-        some, count = _rows(file, max(MOST // len(files), 1), shuffled, seed)
+        some, count = _rows(file, max(most // len(files), 1), shuffled, seed)
         found += some
         counts.append(count)
     if not found:

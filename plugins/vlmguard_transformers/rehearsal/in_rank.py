@@ -13,6 +13,7 @@ import json
 import os
 import resource
 import sys
+import time
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -190,7 +191,8 @@ _LOADED = (
 
 
 def watch(scene: Scene, towers: Towers) -> dict[str, Any]:
-    """Keep weights and say phases from now on; what is returned fills up while it trains."""
+    """Keep weights and say phases from now on; what is returned fills up while it trains:
+    ``pace`` is how many seconds the last step took."""
     import transformers
 
     step_phases.told_by()
@@ -229,6 +231,7 @@ def _callback(scene: Scene, rank: int, told: dict[str, Any], trainer: Any) -> An
 
     class Watch(transformers.TrainerCallback):
         end: Callable[[], None] | None = None
+        before = 0.0
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **named: Any) -> None:
             if scene.books:
@@ -245,8 +248,11 @@ def _callback(scene: Scene, rank: int, told: dict[str, Any], trainer: Any) -> An
 
         def on_step_end(self, args: Any, state: Any, control: Any, **named: Any) -> None:
             told["steps"] = state.global_step
+            told["pace"] = time.monotonic() - self.before if self.before else 0.0
             if state.global_step in scene.steps:
                 _keep(trainer.model, scene.weights(state.global_step, rank), told["kept"])
+            scene.begun(rank).write_text(f"{state.global_step} over")
+            self.before = time.monotonic()
 
     return Watch()
 
@@ -276,12 +282,12 @@ def _wrapper(trainer: Any) -> str:
 
 
 def _trainable(model: Any, paths: Mapping[str, tuple[str, ...]]) -> dict[str, list[str]]:
-    """Tower → names of its trainable parameters, as `_keep` calls them."""
+    """Tower → names of its trainable parameters, as `_keep` calls them; none where it is there
+    and nothing of it trains."""
     found: dict[str, list[str]] = {}
     for name, parameter in model.named_parameters():
-        if parameter.requires_grad:
-            kind = by_name.kind_of(by_name.plain(name), paths) if paths else "llm"
-            found.setdefault(kind, []).append(_name(name))
+        kind = by_name.kind_of(by_name.plain(name), paths) if paths else "llm"
+        found.setdefault(kind, []).extend([_name(name)] if parameter.requires_grad else [])
     return found
 
 

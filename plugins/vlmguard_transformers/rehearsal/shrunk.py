@@ -102,10 +102,13 @@ def _build(transformers: Any, config: Any) -> Any:
 
 
 def _audible(torch: Any, model: Any) -> None:
-    """Weights large enough to say something; gates that begin shut stand open."""
+    """Weights large enough to say something; what begins at zero, and gates that begin shut, are
+    as after some training: behind them nothing would have a gradient."""
     with torch.no_grad():
         for name, weight in model.named_parameters():
-            if weight.dim() > 1 and weight.std() < QUIET:
+            if weight.dim() > 1 and not weight.any():
+                weight.normal_(std=QUIET)
+            elif weight.dim() > 1 and weight.std() < QUIET:
                 weight.mul_(LOUDER)
             elif "gate" in name and weight.dim() == 1 and not weight.any():
                 weight.fill_(0.5)

@@ -5,20 +5,18 @@ from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tests.frameworks.rehearse import known, late, odd, real, written
 from tests.frameworks.rehearse.known import Job
-from tests.frameworks.swift.cases import FULL, LORA, SFT
+from tests.frameworks.swift.cases import DPO, FULL, LORA, SFT
 from tests.frameworks.swift.classes import PLAIN, SAME, TRAINED, Run, evaluated, zero
 from tests.frameworks.trainers.cases import LORA as PEFT
 from tests.frameworks.trainers.cases import NONE, TOWER, UNCHECKED, UNUSED
 from tests.kit import swift
 from tests.kit import trainers as kit
 
-SEED = 20260729
-MANY = 48
 MODELS = ("qwen2_vl", "qwen2_5_vl", "gemma3")
 RANKS = (2, 2, 3, 4)
 STAGES = (0, 0, 1, 2, 3)
@@ -36,6 +34,15 @@ FLAGS: dict[str, list[str]] = {
     "whole": [*EPOCHS, "--dataloader_drop_last", "true"],
     "reentrant": ["--gradient_checkpointing_kwargs", '{"use_reentrant": true}'],
 }
+MORE: dict[str, list[str]] = {
+    "cosine": [*EPOCHS, "--lr_scheduler_type", "cosine"],
+    "four": [*EPOCHS, "--gradient_accumulation_steps", "4"],
+    "workers": ["--dataloader_num_workers", "2", *odd.BATCHES],
+    "unchecked": ["--gradient_checkpointing", "false"],
+    "columns": ["--remove_unused_columns", "false"],
+    "kept": [*EPOCHS, "--save_strategy", "steps", "--save_steps", "1", "--save_total_limit", "1",
+             "--save_only_model", "true"],
+}  # fmt: skip
 LATE: dict[str, dict[str, list[str]]] = {
     "swift": {"best": [*evaluated("image"), *late.best("loss")],
               "metric": [*evaluated("image"), *late.best("no_such")]},
@@ -44,24 +51,32 @@ LATE: dict[str, dict[str, list[str]]] = {
             "best": ["--dataset_test_split", "train", *late.EVALUATES, *late.best("loss")]},
     "llamafactory": {},
 }  # fmt: skip
+DRAWS = (
+    (20260729, 48, FLAGS, ROWS),
+    (20261130, 24, {**FLAGS, **MORE}, (*ROWS, "dpo_kinds", "dpo_unlike")),
+)
+"""(seed, how many, flags, rows) of each draw."""
 
 
 def jobs(env: str) -> Iterator[Job]:
-    """The drawn ones of one framework, in the order of the draw."""
-    draw = random.Random(SEED)
-    for number in range(MANY):
-        drawn = _drawn(draw)
-        if drawn["env"] == env:
-            yield _MAKERS[env](f"anew-{SEED % 10000}-{number}", drawn)
+    """The drawn ones of one framework, in the order of the draws."""
+    for seed, many, flags, rows in DRAWS:
+        draw = random.Random(seed)
+        for number in range(many):
+            drawn = _drawn(draw, flags, rows)
+            if drawn["env"] == env:
+                yield _MAKERS[env](f"anew-{seed % 10000}-{number}", drawn)
 
 
-def _drawn(draw: random.Random) -> dict[str, Any]:
+def _drawn(
+    draw: random.Random, every: Mapping[str, list[str]], rows: Sequence[str]
+) -> dict[str, Any]:
     env = draw.choice(("swift", "trl", "llamafactory"))
-    flags = {**FLAGS, **LATE[env]}
+    flags = {**every, **LATE[env]}
     styles = ("line", "script", "yaml", "accelerate")
     return {
         "env": env, "model": draw.choice(MODELS), "ranks": draw.choice(RANKS),
-        "stage": draw.choice(STAGES), "rows": draw.choice(ROWS), "lora": draw.random() < 0.6,
+        "stage": draw.choice(STAGES), "rows": draw.choice(rows), "lora": draw.random() < 0.6,
         "vision": draw.random() < 0.4, "style": draw.choice(styles),
         "odd": (name := draw.choice(sorted(flags))), "flags": flags[name],
     }  # fmt: skip
@@ -81,10 +96,11 @@ def _swift(name: str, drawn: dict[str, Any]) -> Job:
     stage = drawn["stage"]  # our own configurations have buckets that a tiny model fills
     how = zero(stage) if stage > 1 else ["--deepspeed", "zero1"] if stage else []
     same = SAME if drawn["lora"] else {}
-    run = Run(_name(name, drawn), SFT, drawn["model"], "image", [*flags, *how], "", "",
+    verb = DPO if drawn["rows"].startswith("dpo_") else SFT
+    run = Run(_name(name, drawn), verb, drawn["model"], "image", [*flags, *how], "", "",
               [*flags, *PLAIN], drawn["ranks"], extra=dict(same))  # fmt: skip
     words = [flag.replace("{data}", str(swift.dataset())) for flag in run.flags]
-    words = swift.command(SFT, run.model, "image", words)
+    words = swift.command(verb, run.model, "image", words)
     env = {"NPROC_PER_NODE": str(run.world), "MAX_PIXELS": "16384"}
     line = functools.partial(written.STYLES[drawn["style"]], run.name, words, env)
     return Job(run.name, "swift", line, real=real.of_run(run))
@@ -94,7 +110,8 @@ def _trl(name: str, drawn: dict[str, Any]) -> Job:
     def command(how: Sequence[str]) -> kit.Command:
         at = ["--dataset_name", str(odd.rows() / "trl" / drawn["rows"])]
         tuning = PEFT if drawn["lora"] else []
-        return kit.trl("sft", drawn["rows"], *at, *tuning, *drawn["flags"], *how,
+        verb = "dpo" if drawn["rows"].startswith("dpo_") else "sft"
+        return kit.trl(verb, drawn["rows"], *at, *tuning, *drawn["flags"], *how,
                        model=drawn["model"], module=drawn["style"] == "script")  # fmt: skip
 
     how = kit.zero(drawn["stage"]) if drawn["stage"] else []
@@ -109,7 +126,8 @@ def _llamafactory(name: str, drawn: dict[str, Any]) -> Job:
 
     def command(how: dict[str, Any]) -> kit.Command:
         place = {"dataset_dir": str(odd.rows() / "llamafactory")}
-        return kit.llamafactory(drawn["rows"], model=drawn["model"],
+        stage = "dpo" if drawn["rows"].startswith("dpo_") else "sft"
+        return kit.llamafactory(drawn["rows"], model=drawn["model"], stage=stage,
                                 tuning="lora" if drawn["lora"] else "full",
                                 **{**place, **tower, **_typed(keys), **how})  # fmt: skip
 

@@ -43,19 +43,26 @@ def _own_reward(fails: bool) -> list[str]:
             "--num_generations", "2", "--max_completion_length", "8"]  # fmt: skip
 
 
-def _many_prompts() -> Job:
-    """24 rows, at the fourteenth of which the reward fails."""
+def _many_prompts(name: str, count: int, at: int, *more: str, seen: bool = True) -> odd.Made:
+    """So many rows, at one of which the reward fails. seen: whether they have pictures."""
 
     def build(out: Path) -> None:
         rows = [json.loads(line) for line in (swift.dataset() / "grpo.jsonl").open()]
-        rows = [{**rows[n % len(rows)], "solution": f"color {n}"} for n in range(24)]
+        rows = [{**rows[n % len(rows)], "solution": f"color {13 if n == at else n % 13}"}
+                for n in range(count)]  # fmt: skip
+        if not seen:
+            asked = [{"role": "user", "content": "what?"}]
+            rows = [{"messages": asked, "solution": row["solution"]} for row in rows]
         out.mkdir()
         (out / "grpo.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
-    file = str(runs.built("late-prompts", "24 rows", build) / "grpo.jsonl")
-    flags = [*FULL, *_own_reward(True), *EPOCH, "--dataset", file]
-    return known.of_run(Run("late-prompts", GRPO, "qwen2_vl", "grpo", flags, "", "",
-                            [*flags, *PLAIN]), "odd-late-swift-reward")  # fmt: skip
+    def make() -> Job:
+        file = str(runs.built(name, f"{count} rows, {at}, {seen}", build) / "grpo.jsonl")
+        flags = [*FULL, *_own_reward(True), *EPOCH, "--dataset", file, *more]
+        return known.of_run(Run(name, GRPO, "qwen2_vl", "grpo", flags, "", "",
+                                [*flags, *PLAIN]), f"odd-late-{name}")  # fmt: skip
+
+    return make
 
 
 def _grpo(name: str, reward: str) -> odd.Made:
@@ -99,6 +106,8 @@ def _resumed(name: str, ranks: int) -> odd.Made:
     return make
 
 
+MANY = ["--per_device_train_batch_size", "32"]
+FAR = _many_prompts("swift-reward-far", 200, 149, *MANY, seen=False)
 SWIFT = [
     odd._swift("late-swift-metric", "alike", [*LORA, *evaluated("image"), *best("nothing")]),
     odd._swift("late-swift-best", "alike", [*LORA, *evaluated("image"), *best("loss")]),
@@ -106,7 +115,8 @@ SWIFT = [
                zero(3)),
     odd._swift("late-swift-unfreeze", "alike",
                [*LORA, *PLUGIN, "--callbacks", "unfreeze", "--max_steps", "5"]),
-    _many_prompts,
+    _many_prompts("swift-reward", 24, 13),
+    FAR,
     odd._swift("late-swift-reward-right", "kit:grpo", [*FULL, *_own_reward(False)], (),
                "qwen2_vl", GRPO),
     odd._swift("late-swift-epochs", "few", [*LORA, "--max_steps", "-1", "--num_train_epochs", "2",

@@ -95,9 +95,11 @@ def _swift(name: str, data: str, tuning: Sequence[str], how: Sequence[str] = (),
 
 
 def _trainer(name: str, data: str, make_command: Callable[..., kit.Command],
-             how: Any, right: Any, wrapped: str, typed: Any = None) -> Made:  # fmt: skip
+             how: Any, right: Any, wrapped: str, typed: Any = None,
+             forced: str = "") -> Made:  # fmt: skip
     """make_command: (rows, what the command has or its reference in place of that) → command.
-    typed: the same, as it is typed, where that is another launcher's way to say it."""
+    typed: the same, as it is typed, where that is another launcher's way to say it.
+    forced: rows on which ranks differ, where a batch holds several and `UNLIKE` has them alike."""
 
     def make() -> Job:
         one, other = make_command(data, how), make_command(data, right)
@@ -105,11 +107,11 @@ def _trainer(name: str, data: str, make_command: Callable[..., kit.Command],
         line: Callable[[], Line] = functools.partial(
             known.of_command, shown.env, f"odd-{name}", shown, 2
         )
-        forced = None
-        if rows_ := UNLIKE.get(data):
-            forced = of_command(make_command(rows_, how), make_command(rows_, right), wrapped)
+        differs = None
+        if rows_ := forced or UNLIKE.get(data):
+            differs = of_command(make_command(rows_, how), make_command(rows_, right), wrapped)
         ranks = of_command(one, other, wrapped)
-        return Job(f"odd-{name}", one.env, line, real=ranks, passes=BOTH, forced=forced)
+        return Job(f"odd-{name}", one.env, line, real=ranks, passes=BOTH, forced=differs)
 
     return make
 
@@ -141,12 +143,13 @@ def of_known(job: Job) -> real.Real | None:
 
 
 def _trl(name: str, data: str, *flags: str, how: Sequence[str] = (), verb: str = "sft",
-         model: str = "qwen2_vl", wrapped: str = "distributeddataparallel") -> Made:  # fmt: skip
+         model: str = "qwen2_vl", wrapped: str = "distributeddataparallel",
+         forced: str = "") -> Made:  # fmt: skip
     def command(of: str, more: Sequence[str]) -> kit.Command:
         at = ["--dataset_name", str(rows() / "trl" / of)]
         return kit.trl(verb, of, *at, *flags, *more, model=model)
 
-    return _trainer(name, data, command, how, [*NONE, *UNUSED], wrapped)
+    return _trainer(name, data, command, how, [*NONE, *UNUSED], wrapped, forced=forced)
 
 
 def _accelerated(name: str, data: str, stage: int, model: str = "qwen2_vl") -> Made:
@@ -171,7 +174,8 @@ def _accelerated(name: str, data: str, stage: int, model: str = "qwen2_vl") -> M
 
 def _lf(name: str, data: str, *, tuning: str = "lora", model: str = "qwen2_vl",
         how: Mapping[str, Any] | None = None, wrapped: str = "distributeddataparallel",
-        right: Mapping[str, Any] | None = None, **keys: Any) -> Made:  # fmt: skip
+        right: Mapping[str, Any] | None = None, forced: str = "",
+        **keys: Any) -> Made:  # fmt: skip
     """how: what its reference has not; right: what that has in place of it."""
 
     def command(of: str, more: Mapping[str, Any]) -> kit.Command:
@@ -179,7 +183,7 @@ def _lf(name: str, data: str, *, tuning: str = "lora", model: str = "qwen2_vl",
         return kit.llamafactory(of, model=model, tuning=tuning, **{**place, **keys, **more})
 
     plain = {**UNCHECKED, "ddp_find_unused_parameters": True, **(right or {})}
-    return _trainer(name, data, command, how or {}, plain, wrapped)
+    return _trainer(name, data, command, how or {}, plain, wrapped, forced=forced)
 
 
 LF_ZERO = {stage: {"deepspeed": f"{{data}}/zero{stage}.json"} for stage in (1, 2, 3)}
@@ -266,7 +270,7 @@ TRL: list[Made] = [
          "--per_device_eval_batch_size", "1", how=kit.zero(3), wrapped="zero3"),
     _trl("trl-own-tokens", "unlike", *PEFT, *OWN_TOKENS),
     _trl("trl-batches-three", "kinds", *BATCHES, *THREE, how=kit.zero(3), wrapped="zero3",
-         model="qwen2_5_vl"),
+         model="qwen2_5_vl", forced="phases"),
     _trl("trl-few-dropped", "few", *PEFT, *BATCHES, "--max_steps", "-1", "--num_train_epochs",
          "2", "--dataloader_drop_last", "true"),
     _trl("trl-few-epochs", "few", *PEFT, "--max_steps", "-1", "--num_train_epochs", "2"),
@@ -301,7 +305,8 @@ LLAMAFACTORY: list[Made] = [
         wrapped="zero2"),
     _lf("lf-orpo-zero3", "dpo_phases", stage="dpo", pref_loss="orpo", tuning="full",
         how=LF_ZERO[3], wrapped="zero3", **TOWER),
-    _lf("lf-simpo", "dpo_kinds", stage="dpo", pref_loss="simpo", per_device_train_batch_size=2),
+    _lf("lf-simpo", "dpo_kinds", stage="dpo", pref_loss="simpo", per_device_train_batch_size=2,
+        forced="dpo_phases"),
     _lf("lf-rm-zero3", "dpo_unlike", stage="rm", how=LF_ZERO[3], wrapped="zero3"),
     _lf("lf-kto", "kto_unlike", stage="kto", per_device_train_batch_size=2),
     _lf("lf-empty-three", "empty", gradient_accumulation_steps=3, how=LF_ZERO[1],

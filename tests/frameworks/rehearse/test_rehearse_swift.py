@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.frameworks.rehearse import tasks
+from tests.frameworks.rehearse import late, tasks
 from tests.frameworks.swift.cases import CASES, HEALTHY
 from tests.frameworks.swift.classes import BY_NAME
 from tests.kit import envs, runs, seeds, swift
@@ -91,13 +91,13 @@ def _asked():
     lines += [line(case, RIGHT[case.name]) for case in healthy.values()]
     lines += [line(BY_NAME[name]) for name in CLASSES]
     full = line(next(case for case in HEALTHY if case.name == "full"))
-    lines += [f"{full} {SMOOTHED}", f"{full} {OWN_LOSS}"]
+    lines += [f"{full} {SMOOTHED}", f"{full} {OWN_LOSS}", late.FAR().line()[0]]
     for each in ("home", "work"):
         (folder / each).mkdir(parents=True)
     (folder / "work" / "train.sh").write_text("\n".join(lines) + "\n")
     asked = ask("--yes", "--format", "json", "train.sh", cwd=folder / "work", home=folder / "home")
     assert asked.stdout, asked.stderr
-    names = [*cases, *healthy, *CLASSES, "smoothed", "own loss"]
+    names = [*cases, *healthy, *CLASSES, "smoothed", "own loss", "far reward"]
     jobs = dict(zip(names, json.loads(asked.stdout)["jobs"], strict=True))
     left = sorted(str(p.relative_to(folder)) for p in folder.rglob("*"))
     return json.dumps({"exit": asked.returncode, "jobs": jobs, "left": left})
@@ -154,6 +154,13 @@ def test_an_own_loss_that_ignores_num_items_in_batch_is_told_with_the_factor():
     assert (job["verdict"], job["off"]["kind"]) == ("silently wrong", "silently wrong"), job
     assert "VG622" in job["on"]["why"], job["on"]
     assert "4 times too large" in job["on"]["why"], job["on"]
+
+
+def test_a_reward_that_fails_at_a_row_far_behind_is_told():
+    """Row 150 of 200, which looks like the others."""
+    job = done().jobs["far reward"]
+    assert (job["verdict"], job["off"]["order"]) == ("crash", "its ending"), job
+    assert "solution of row 14" in job["off"]["message"]
 
 
 def test_ranks_that_differ_are_forced_where_rows_differ():

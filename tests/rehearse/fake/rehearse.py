@@ -98,6 +98,9 @@ def act(scene):
             weights["visual.a"] = np.ones(3)
         if step in scene.steps:
             _keep(scene, step, weights)
+        scene.begun(0).write_text(f"{step} over")
+    if kind == "evaluates":
+        raise KeyError("after the last step")
     towers = {"vision": ["visual.a"], "llm": ["model.b"]}
     return {"steps": ran, "wrapped": "none", "trainable": 5, "towers": towers, "rss": 1,
             "rows": left, "plain": float(argv.get("plain") or 1)}  # fmt: skip
