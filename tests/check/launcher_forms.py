@@ -160,6 +160,27 @@ FORMS: list[tuple[str, tuple[str, int | None] | None]] = [
     ("python -m mypkg.train", ("-m mypkg.train", None)),
     ("python -c 'from swift.llm import sft_main; sft_main()'", None),
     ("bash missing.sh", None),
+    # options that no table has, with a value behind them and without
+    ("nsys profile -t cuda --stop-on-exit true -o r swift sft --model x", ("swift sft", 1)),
+    ("uv run --with-editable . swift sft --model x", ("swift sft", 1)),
+    ("uv run --extra-index-url http://x/y swift sft --model x", ("swift sft", 1)),
+    ("numactl --interleave all swift sft --model x", ("swift sft", 1)),
+    ("stdbuf --output L swift sft --model x", ("swift sft", 1)),
+    ("mpirun --allow-run-as-root -np 1 -mca btl self swift sft --model x", ("swift sft", 1)),
+    ("nsys profile --new-option true new_launcher train.py", None),
+    ("docker run --new-flag img torchrun --nproc_per_node 2 t.py", None),
+    ("mpirun -np 1 swift sft --model x : -np 1 swift sft --model y", None),
+    # options in front of what the program does
+    ("docker --context c run --rm img swift sft --model x", ("swift sft", 1)),
+    ("kubectl -n ns exec pod -- swift sft --model x", ("swift sft", 1)),
+    ("poetry -C . run swift sft --model x", ("swift sft", 1)),
+    ("hatch -e cuda run swift sft --model x", ("swift sft", 1)),
+    ("bash --login -c 'swift sft --model x'", ("swift sft", 1)),
+    # a shell that reads its standard input
+    ("sbatch <<'EOF'\n#!/bin/bash\nswift sft --model x\nEOF", ("swift sft", 1)),
+    ("ssh host <<EOF\nswift sft --model x\nEOF", ("swift sft", 1)),
+    ("echo 'swift sft --model x' | at now", ("swift sft", 1)),
+    ("batch <<< 'swift sft --model x'", ("swift sft", 1)),
 ]
 
 # What trains nothing, with words of training in it: exit 0.

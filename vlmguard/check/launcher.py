@@ -26,7 +26,7 @@ _PYTHON_NAME = re.compile(r"python[\d.]*|pypy3?|ipython3?")
 _UNSEEN = {"sbatch", "srun", "salloc", "ssh", "docker", "podman", "nerdctl", "kubectl", "mpirun",
            "mpiexec", "pdsh", "qsub", "bsub", "apptainer", "singularity", "helm", "dlc", "parallel",
            "xargs", "ray", "tmux", "screen", "make", "sky", "modal", "condor_submit", "watch",
-           "find", "crontab", "at", "torchx", "bash", "sh", "zsh", "dash", "ksh"}  # fmt: skip
+           "find", "crontab", "at", "batch", "torchx", "bash", "sh", "zsh", "dash", "ksh"}  # fmt: skip
 _TRAINS = re.compile(
     r"\b(swift (sft|rlhf|pt)|megatron (sft|rlhf|pt)|swift\.cli\.|torchrun|torch\.distributed\.\w+|"
     r"accelerate[- ]launch|deepspeed |trl (sft|dpo|grpo|kto|reward|rloo)|llamafactory-cli train|"
@@ -94,6 +94,11 @@ def unseen(call: Call) -> bool:
     """Whether the command runs others where this one cannot look, or seems to."""
     name = os.path.basename(call.words[0])
     return name in _UNSEEN or name.endswith(".sh") or suspicious(call)
+
+
+def begins(name: str) -> bool:
+    """Whether a program of this name is Python, a launcher, or a script."""
+    return bool(_PYTHON_NAME.fullmatch(name)) or name in _READERS or name.endswith((".py", ".sh"))
 
 
 def suspicious(call: Call) -> bool:

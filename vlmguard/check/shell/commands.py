@@ -124,7 +124,7 @@ class Commands:
             return 0
         if base in _OWN:
             return self.wrapped(base, words, state)
-        inner = unwrap(words)
+        inner = unwrap(words, self.stdin.text)
         if inner is not None:
             return self.behind(words, inner, state)
         if base in _SHELLS or name.endswith(".sh"):
@@ -238,8 +238,11 @@ class Commands:
         rest = list(words) if base not in _SHELLS else words[1:]
         text: str | None = None
         name = base
-        while rest and base in _SHELLS and re.match(r"[-+]\w", rest[0]):
+        while rest and base in _SHELLS and re.match(r"[-+]\w|--\w", rest[0]):
             flag = rest.pop(0)
+            if flag.startswith("--"):
+                del rest[: flag in ("--rcfile", "--init-file")]
+                continue
             if "c" in flag and rest:
                 text = rest.pop(0)
                 name = rest.pop(0) if rest else base
