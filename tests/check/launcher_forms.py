@@ -160,6 +160,11 @@ FORMS: list[tuple[str, tuple[str, int | None] | None]] = [
     ("python -m mypkg.train", ("-m mypkg.train", None)),
     ("python -c 'from swift.llm import sft_main; sft_main()'", None),
     ("bash missing.sh", None),
+    ("dvc repro", None),
+    ("mlflow run . -P lr=1", None),
+    ("jupyter nbconvert --to html --execute n.ipynb", None),
+    ("python -c 'import mypkg.train; mypkg.train.main()'", None),
+    ("python -c \"import os; os.system('swift sft --model x')\"", None),
     # options that no table has, with a value behind them and without
     ("nsys profile -t cuda --stop-on-exit true -o r swift sft --model x", ("swift sft", 1)),
     ("uv run --with-editable . swift sft --model x", ("swift sft", 1)),
@@ -207,6 +212,9 @@ python -m pip install deepspeed
 python -m venv e
 python -m json.tool x.json
 python -c 'import torch; print(torch.__version__)'
+python -c 'from sklearn.model_selection import train_test_split'
+python -c 'from datasets import load_dataset; load_dataset("x", split="train")'
+dvc pull
 python --version
 accelerate config
 tensorboard --logdir output

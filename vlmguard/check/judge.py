@@ -91,6 +91,8 @@ def job(
     nothing = owner.trains(entry)
     if nothing:
         return Verdict(job, NOTHING, nothing, owner.name)
+    if {"-h", "--help"} & set(job.argv):
+        return Verdict(job, NOTHING, "with --help it prints its options, and ends", owner.name)
     try:
         return _judged(job, files, owner, entry, trace, releases, deeply)
     except Wrong as wrong:
@@ -101,6 +103,9 @@ def job(
         return Verdict(job, WRONG, str(error), owner.name)
     except RecursionError:
         return Verdict(job, CANNOT, "a value that is nested too deeply", owner.name)
+    except Exception as fault:  # of this reader: it must not end the check of the other jobs
+        told = f"a fault of vlmguard's own ({type(fault).__name__}: {fault}): please report it"
+        return Verdict(job, CANNOT, trace.shown(told), owner.name)
 
 
 def _judged(

@@ -120,8 +120,10 @@ class Commands:
         if name in BUILTINS:
             return BUILTINS[name](self.machine, words[1:], state, "")
         base = os.path.basename(name)
-        if base in ("export", "local") or not name:
-            return 0
+        if not name:
+            self.refuse("a command without a name (a variable that is not set here?): "
+                        + self.trace.shown(" ".join(words))[:80])  # fmt: skip
+            return 127
         if base in _OWN:
             return self.wrapped(base, words, state)
         inner = unwrap(words, self.stdin.text)
@@ -131,7 +133,11 @@ class Commands:
             return self.shell(base, words, state)
         stdin = self.stdin.text
         if base == "tee":
-            self.say(self.stdin.rest())
+            text = self.stdin.rest()
+            for path in (word for word in words[1:] if word[:1] != "-" and known(word)):
+                state.write(path, text, bool({"-a", "--append"} & set(words)))
+                self.trace.written.add(state.path(path))
+            self.say(text)
             return 0
         unclear = "".join(dict.fromkeys("".join(marks(word) for word in words[1:]) + marks(stdin)))
         if base in programs.PROGRAMS and unclear and base not in ("cat", "basename", "dirname"):
@@ -150,8 +156,9 @@ class Commands:
         lost = words[0].startswith("-")
         if lost:
             self.refuse(
-                f"bash runs {self.trace.shown(words[0])} as a command: the one above ended "
-                "before it (a comment, or a blank behind \\), so its flags are lost"
+                f"bash runs {self.trace.shown(words[0])} as a command: what stands before it is "
+                "empty here, or the command above ended (a comment, or a blank behind \\), so its "
+                "flags are lost"
             )
         call = Call(tuple(words), state.env, state.folder, self.line, self.script,
                     state.certain, self.piped, self.around, self.implied, self.many,
@@ -159,7 +166,7 @@ class Commands:
                     )  # fmt: skip
         if call not in self.trace.calls:
             self.trace.calls.append(call)
-        shown = " ".join(redact.words(self.trace.shown(word) for word in words))
+        shown = " ".join(redact.words(self.trace.shown(word) for word in words[:30]))
         self.say(self.trace.unknown(f"the output of {shown[:60]}"))
         return None
 

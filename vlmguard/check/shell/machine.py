@@ -9,7 +9,7 @@ from vlmguard.check.shell import arith, conditions, patterns, tree
 from vlmguard.check.shell.builtins import Leave, Status, status
 from vlmguard.check.shell.commands import Commands
 from vlmguard.check.shell.expand import Expander
-from vlmguard.check.shell.parse import parse
+from vlmguard.check.shell.parse import CARRIED, WINDOWS, parse
 from vlmguard.check.shell.state import Remark, State, Stdin, Trace, known
 from vlmguard.check.shell.tree import NotUnderstood
 
@@ -53,6 +53,8 @@ class Machine(Commands):
             self.refuse("scripts that call each other too deeply")
             return None
         state.depth += 1
+        if WINDOWS in text:
+            self.refuse(CARRIED, 1 + text.count("\n", 0, text.index(WINDOWS)))
         try:
             return self.run(parse(text), state)
         except NotUnderstood as error:
