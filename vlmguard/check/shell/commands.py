@@ -244,7 +244,7 @@ class Commands:
         """``bash script``, ``bash -c text``, ``./script.sh``: read like this one."""
         rest = list(words) if base not in _SHELLS else words[1:]
         text: str | None = None
-        name = base
+        file, name = "", base
         while rest and base in _SHELLS and re.match(r"[-+]\w|--\w", rest[0]):
             flag = rest.pop(0)
             if flag.startswith("--"):
@@ -259,7 +259,7 @@ class Commands:
         if text is None and not rest:
             text = self.stdin.rest()
         elif text is None:
-            name = rest.pop(0)
+            file = name = rest.pop(0)
             text = state.read(name) if known(name) else None
             if text is None:
                 return self.met(words, state)
@@ -276,6 +276,6 @@ class Commands:
         kept = {*inner.exported, "BASH_SOURCE", "PWD", "UID"}
         inner.variables = {k: v for k, v in inner.variables.items() if k in kept}
         try:
-            return self.inside(text, inner, name)
+            return self.inside(text, inner, file)
         except Leave:
             return inner.status

@@ -25,6 +25,7 @@ class Machine(Commands):
         self.expander = Expander(self.trace, self.captured)
         self.script = name
         self.line = 0
+        self.held = False  # a line's own words are read: what is in them stands in that line
         self.out: list[str] = []
         self.stdin = Stdin()
         self.piped = False
@@ -42,7 +43,7 @@ class Machine(Commands):
             self.trace.remarks.append(remark)
 
     def refuse(self, text: str, line: int = 0) -> None:
-        refused = Remark(line or self.line, self.script, text)
+        refused = Remark((not self.held and line) or self.line, self.script, text)
         if refused not in self.trace.refused:
             self.trace.refused.append(refused)
 
@@ -64,12 +65,13 @@ class Machine(Commands):
             state.depth -= 1
 
     def inside(self, text: str, state: State, name: str) -> Status:
-        """The same for another file, whose name stands in remarks."""
-        before, self.script = self.script, name
+        """The same for another file, whose name stands in remarks; "": for words of this one."""
+        before = self.script, self.line, self.held
+        self.script, self.held = name or self.script, not name
         try:
             return self.source(text, state)
         finally:
-            self.script = before
+            self.script, self.line, self.held = before
 
     def captured(self, part: tree.Substitution, state: State) -> str:
         """The output of ``$(…)``."""
@@ -92,7 +94,7 @@ class Machine(Commands):
         if self.trace.steps > STEPS or time.monotonic() - self.started > SECONDS:
             self.refuse(f"not at its end after {STEPS} commands or {SECONDS:.0f} s")
             raise Leave("exit")
-        if command.line and not isinstance(command, tree.Sequence):
+        if command.line and not self.held and not isinstance(command, tree.Sequence):
             self.line = command.line
         redirected = command.redirections if not isinstance(command, tree.Simple) else ()
         if redirected:
