@@ -14,7 +14,7 @@ from vlmguard.check.reading.fields import Field
 from vlmguard.check.reading.named_files import Files, Unreadable
 from vlmguard.check.reading.row_kinds import Rows
 from vlmguard.check.script import Reading
-from vlmguard.check.shell.state import Call
+from vlmguard.check.shell.state import Call, Trace
 from vlmguard.cli import check
 
 
@@ -85,6 +85,11 @@ def test_not_every_command_of_an_endless_script_is_judged(script, capsys, monkey
     monkeypatch.setattr(answer, "SECONDS", 0)
     assert run(script("swift infer --x\nswift infer --y")) == 2
     assert "2 commands: not all of them were looked at in 0 s" in capsys.readouterr().out
+
+
+def test_words_behind_one_that_may_be_a_flag_are_not_called_wrong():
+    mark = Trace().unknown("a variable")
+    assert judge._clear(["a", mark, "true", "3", "--x", "4"]) == ["a", "--x", "4"]
 
 
 def test_a_fault_of_ours_is_one_commands_own(script, capsys, monkeypatch):

@@ -117,7 +117,7 @@ def _judged(
                          "environment")  # fmt: skip
     parsed = owner.values(job, files, entry)
     values, bare, rest = parsed.values, parsed.job, parsed.rest
-    clear = [word for word in rest if known(word)]
+    clear = _clear(rest)
     if clear:
         shown, near = redact.words(clear), owner.hint(clear, values.fields)
         if owner.own_code and scripts.takes_words(scripts.module(job.target, files)):
@@ -159,6 +159,17 @@ def _judged(
         tuple(draft.doubts), tuple(_renamed(owner, values, releases)), tuple(settled),
         tuple(draft.unread), tuple(_switched(found, used, off)),
     )  # fmt: skip
+
+
+def _clear(rest: Sequence[str]) -> list[str]:
+    """Words that no field takes, for sure: a word that is not known may be a flag of those behind
+    it."""
+    found: list[str] = []
+    sure = True
+    for word in rest:
+        sure = known(word) and (sure or word.startswith("-"))
+        found += [word] if sure else []
+    return found
 
 
 def _releases(owner: Framework, asked: Mapping[str, str]) -> dict[str, str]:
