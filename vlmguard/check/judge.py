@@ -119,7 +119,7 @@ def _judged(
     values, bare, rest = parsed.values, parsed.job, parsed.rest
     clear = _clear(rest)
     if clear:
-        shown, near = redact.words(clear), owner.hint(clear, values.fields)
+        shown, near = redact.words(clear[:200]), owner.hint(clear, values.fields)
         if owner.own_code and scripts.takes_words(scripts.module(job.target, files)):
             raise CannotTell("the script reads its command itself, and not all that it does with "
                              f"{list(shown)} can be seen here{near}")  # fmt: skip
