@@ -160,6 +160,32 @@ FORMS: list[tuple[str, tuple[str, int | None] | None]] = [
     ("python -m mypkg.train", ("-m mypkg.train", None)),
     ("python -c 'from swift.llm import sft_main; sft_main()'", None),
     ("bash missing.sh", None),
+    ("dvc repro", None),
+    ("mlflow run . -P lr=1", None),
+    ("jupyter nbconvert --to html --execute n.ipynb", None),
+    ("python -c 'import mypkg.train; mypkg.train.main()'", None),
+    ("python -c \"import os; os.system('swift sft --model x')\"", None),
+    # options that no table has, with a value behind them and without
+    ("nsys profile -t cuda --stop-on-exit true -o r swift sft --model x", ("swift sft", 1)),
+    ("uv run --with-editable . swift sft --model x", ("swift sft", 1)),
+    ("uv run --extra-index-url http://x/y swift sft --model x", ("swift sft", 1)),
+    ("numactl --interleave all swift sft --model x", ("swift sft", 1)),
+    ("stdbuf --output L swift sft --model x", ("swift sft", 1)),
+    ("mpirun --allow-run-as-root -np 1 -mca btl self swift sft --model x", ("swift sft", 1)),
+    ("nsys profile --new-option true new_launcher train.py", None),
+    ("docker run --new-flag img torchrun --nproc_per_node 2 t.py", None),
+    ("mpirun -np 1 swift sft --model x : -np 1 swift sft --model y", None),
+    # options in front of what the program does
+    ("docker --context c run --rm img swift sft --model x", ("swift sft", 1)),
+    ("kubectl -n ns exec pod -- swift sft --model x", ("swift sft", 1)),
+    ("poetry -C . run swift sft --model x", ("swift sft", 1)),
+    ("hatch -e cuda run swift sft --model x", ("swift sft", 1)),
+    ("bash --login -c 'swift sft --model x'", ("swift sft", 1)),
+    # a shell that reads its standard input
+    ("sbatch <<'EOF'\n#!/bin/bash\nswift sft --model x\nEOF", ("swift sft", 1)),
+    ("ssh host <<EOF\nswift sft --model x\nEOF", ("swift sft", 1)),
+    ("echo 'swift sft --model x' | at now", ("swift sft", 1)),
+    ("batch <<< 'swift sft --model x'", ("swift sft", 1)),
 ]
 
 # What trains nothing, with words of training in it: exit 0.
@@ -186,6 +212,9 @@ python -m pip install deepspeed
 python -m venv e
 python -m json.tool x.json
 python -c 'import torch; print(torch.__version__)'
+python -c 'from sklearn.model_selection import train_test_split'
+python -c 'from datasets import load_dataset; load_dataset("x", split="train")'
+dvc pull
 python --version
 accelerate config
 tensorboard --logdir output

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from vlmguard.check import drafted_run, judge, launcher, show
+from vlmguard.check import answer, drafted_run, judge, launcher, redact, show
 from vlmguard.check.answer import Answer
 from vlmguard.check.drafted_run import Draft
 from vlmguard.check.reading import python_files, row_kinds
@@ -14,7 +14,7 @@ from vlmguard.check.reading.fields import Field
 from vlmguard.check.reading.named_files import Files, Unreadable
 from vlmguard.check.reading.row_kinds import Rows
 from vlmguard.check.script import Reading
-from vlmguard.check.shell.state import Call
+from vlmguard.check.shell.state import Call, Trace
 from vlmguard.cli import check
 
 
@@ -48,11 +48,54 @@ def test_without_the_framework_it_cannot_tell(capsys, monkeypatch):
      ("megatron sft --x", 2, "not looked at: megatron sft"),
      ("swift infer --model x", 0, "does not train"),
      ("srun torchrun x.py", 2, "not looked at: x.py"),
-     ("python prepare.py", 2, "prepare.py is not on this disk"), ("if", 2, "not understood")],
+     ("python prepare.py", 2, "prepare.py is not on this disk"), ("if", 2, "not understood"),
+     ("[ -z $1 ] && exit 1\nswift sft --x", 2, "x.sh:2: not understood: whether swift sft runs"),
+     ("if false; then swift infer --x; fi", 0, "nothing to judge"),
+     ("# swift sft --x\nexit 0", 0, "nothing to judge"),
+     ("swift sft \\\r\n --x 1\r\n", 2, "x.sh:1: not understood: lines that end as on Windows"),
+     ('"$PYTHON" train.py', 2, "a command without a name"),
+     ("tee a.sh <<< 'swift infer'; source a.sh", 0, "does not train"),
+     ("source ./nowhere.sh", 2, "x.sh:1: not seen inside: source ./nowhere.sh"),
+     ("source nowhere/bin/activate", 0, "nothing to judge"),
+     ("swift sft --help", 0, "it prints its options"),
+     ("for i in 1 2 3; do swift infer --seed $i; done", 0, "and 2 more commands of this line"),
+     ("for i in {1..99}; do\nswift infer $i\nmegatron sft $i\ndone", 2, "3: megatron sft 1")],
 )  # fmt: skip
 def test_exit_status(script, capsys, text, code, told):
     assert run(script(text)) == code
     assert told in capsys.readouterr().out
+
+
+def test_many_different_commands_fit_on_a_screen(script, capsys):
+    lines = [f"megatron sft --{number}" for number in range(200)]
+    assert run(script("\n".join(["swift infer", *lines]))) == 2
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) < 70
+    assert "x.sh:2: megatron sft --0" in said[0]
+    assert "and 171 commands more (all with --format json)" in said
+
+
+def test_a_value_of_any_length_is_shown_shortly(script, capsys):
+    assert run(script(f"megatron sft --x {'y' * 500_000} --password s3cr3t")) == 2
+    assert len(capsys.readouterr().out) < 2000
+    assert redact.text("y" * 500_000).endswith("… (500000 characters)")
+
+
+def test_not_every_command_of_an_endless_script_is_judged(script, capsys, monkeypatch):
+    monkeypatch.setattr(answer, "SECONDS", 0)
+    assert run(script("swift infer --x\nswift infer --y")) == 2
+    assert "2 commands: not all of them were looked at in 0 s" in capsys.readouterr().out
+
+
+def test_words_behind_one_that_may_be_a_flag_are_not_called_wrong():
+    mark = Trace().unknown("a variable")
+    assert judge._clear(["a", mark, "true", "3", "--x", "4"]) == ["a", "--x", "4"]
+
+
+def test_a_fault_of_ours_is_one_commands_own(script, capsys, monkeypatch):
+    monkeypatch.setattr(judge, "_judged", lambda *given: {}["no"])
+    assert run(script("swift sft --x")) == 2
+    assert "a fault of vlmguard's own (KeyError: 'no')" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

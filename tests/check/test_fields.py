@@ -257,6 +257,14 @@ def test_a_strategy_from_the_environment(env, strategy, tmp_path):
     assert draft.strategy == "zero1"
 
 
+@pytest.mark.parametrize("zero", ["3", [3], {"stage": [3]}, {"stage": "3"}, {"stage": 4}])
+def test_what_is_no_stage_of_zero_is_no_stage_1(zero):
+    with pytest.raises(Unreadable, match="no stage of ZeRO"):
+        hf.stage({"zero_optimization": zero})
+    assert [hf.stage({"zero_optimization": one}) for one in ({"stage": 3}, {}, True)] == [
+        "zero3", "zero1", "zero1"]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("name", "config", "tuning", "told"),
     [("TRL", {}, "lora", "possible"), ("TRL", {}, "full", "no"),

@@ -97,6 +97,21 @@ def test_the_variables_that_a_wrapper_gives(tmp_path):
     assert "in a container" in reading.remarks[0].text
 
 
+def test_what_a_line_holds_has_the_place_of_that_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "y.sh").write_text("\n\nswift sft --a")
+    (tmp_path / "x.sh").write_text(
+        "\nbash -c 'true\nswift sft --b'\nssh h <<< 'bash y.sh; swift sft --c; if'\nswift sft --d"
+    )
+    reading = script.of_file("x.sh", [], {"PATH": "/bin"})
+    places = [(job.call.source, job.call.line, job.argv[0][2:]) for job in reading.jobs]
+    assert places == [("x.sh", 2, "b"), ("x.sh", 5, "d")]
+    assert [(one.source, one.line) for one in reading.refused] == [("x.sh", 4)]
+    (tmp_path / "x.sh").write_text("\nssh h <<< 'bash y.sh; swift sft --c'")
+    reading = script.of_file("x.sh", [], {"PATH": "/bin"})
+    assert [(job.call.source, job.call.line) for job in reading.jobs] == [("y.sh", 3), ("x.sh", 2)]
+
+
 def test_a_script_that_sbatch_starts_sees_slurm(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "job.slurm").write_text(

@@ -48,6 +48,7 @@ HANDS_ON = IGNORES.replace("model(**inputs).loss", "super().compute_loss(model, 
 ENTRY = "from ours.train import train\ntrain()\n"
 ABOVE = "import os, sys\nsys.path.append(os.path.join(os.path.dirname(__file__), '..', 'src'))\n"
 PARENT = "import sys, pathlib\nsys.path.insert(0, str(pathlib.Path(__file__).parent.parent))\n"
+JOINED = PARENT.replace(".parent.parent", ".parent.parent / 'src'")
 HERE = "import sys\nsys.path.append('code')\n"
 LIBRARY = "PYTHONPATH=lib"
 
@@ -84,6 +85,7 @@ WAYS = {
     "appended here": ("src", "code/go.py", "import sys\nsys.path.append('src')\n" + ENTRY,
                       f"{LIBRARY} python code/go.py {FLAGS}"),
     "inserted above": (".", "code/go.py", PARENT + ENTRY, f"{LIBRARY} python code/go.py {FLAGS}"),
+    "joined with /": ("src", "code/go.py", JOINED + ENTRY, f"{LIBRARY} python code/go.py {FLAGS}"),
     "a file of the package": ("code", "code/ours/go.py", HERE + ENTRY,
                               f"{LIBRARY} torchrun code/ours/go.py {FLAGS}"),
 }  # fmt: skip
@@ -198,3 +200,23 @@ def test_a_package_without_an_init(place, tmp_path, monkeypatch, installed):
         monkeypatch.syspath_prepend(tmp_path / "site")
     verdict = judged(f"{LIBRARY} torchrun code/go.py {FLAGS}")
     assert verdict.state == ("cannot tell" if installed else "judged"), verdict.reason
+
+
+STARTED = {
+    "importlib.import_module('ours.train').train()": "cannot tell",
+    "__import__('ours.train').train()": "cannot tell",
+    "runpy.run_path('ours.py')": "cannot tell",
+    "exec(open('ours/train.py').read())": "cannot tell",
+    "os.system('swift sft --model x')": "cannot tell",
+    "subprocess.run(['torchrun', 'ours.py'], check=True)": "cannot tell",
+    "subprocess.run(['ffmpeg', '-i', 'a.mp4'])": "does not train",
+    "importlib.import_module(name)": "does not train",
+    "cursor.exec(open_it)": "does not train",
+}
+
+
+@pytest.mark.parametrize("line", STARTED)
+def test_other_code_that_a_script_starts(line, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "go.py").write_text(f"import importlib, os, runpy, subprocess\n{line}\n")
+    assert judged("python go.py").state == STARTED[line]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vlmguard.check import script
+from vlmguard.check.shell.state import known
 
 ENV = {"PATH": "/usr/bin:/bin", "HOME": "/nowhere"}
 
@@ -67,7 +68,43 @@ def test_what_is_skipped_does_not_stop_what_follows(read):
 def test_both_branches_of_what_is_not_known(read):
     reading = read("if nvidia-smi; then swift sft --a 1; else swift sft --b 1; fi")
     assert [argv(reading, n)[0] for n in (0, 1)] == ["--a", "--b"]
-    assert [job.call.certain for job in reading.jobs] == [False, True]
+    assert [job.call.certain for job in reading.jobs] == [False, False]
+
+
+BRANCHES = {
+    "if": "if nvidia-smi; then N=8; else N=1; fi",
+    "if alone": "N=1; if nvidia-smi; then N=8; fi",
+    "elif": "if nvidia-smi; then N=8; elif true; then N=1; fi",
+    "and, or": "[[ $(nvidia-smi) =~ A100 ]] && N=8 || N=1",
+    "case": "case $(nvidia-smi) in a) N=8;; *) N=1;; esac",
+    "while": "N=1; while nvidia-smi; do N=8; done",
+    "in a function": "f() { local N; if nvidia-smi; then N=8; fi; echo $N; }; N=$(f)",
+}
+
+
+@pytest.mark.parametrize("text", BRANCHES.values(), ids=BRANCHES)
+def test_what_a_branch_that_may_not_run_sets_is_not_known(text, read):
+    (job,) = read(f"{text}\nswift sft --seed $N").jobs
+    assert not known(job.argv[1])
+
+
+SURE = {
+    "both alike": "if nvidia-smi; then N=8; else N=8; fi",
+    "the other one leaves": "if nvidia-smi; then N=8; else exit 1; fi",
+    "another variable": "N=8; if nvidia-smi; then M=1; fi",
+    "in one go": "nvidia-smi && N=1 && N=8; N=8",
+}
+
+
+@pytest.mark.parametrize("text", SURE.values(), ids=SURE)
+def test_what_every_branch_agrees_on_is_known(text, read):
+    (job,) = read(f"{text}\nswift sft --seed $N").jobs
+    assert job.argv == ("--seed", "8")
+
+
+def test_a_folder_that_is_entered_if_all_goes_well(read, tmp_path):
+    (job,) = read("mkdir -p y\ngit pull && cd y && export N=8\nswift sft --seed 1").jobs
+    assert job.call.folder == str(tmp_path / "y")
 
 
 def test_a_file_that_the_script_writes_is_read_from_memory(read, tmp_path):

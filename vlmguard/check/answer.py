@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from vlmguard.check import judge, launcher, script
 from vlmguard.check.judge import Verdict
 from vlmguard.check.reading.named_files import Files
 from vlmguard.check.script import Reading
+from vlmguard.check.shell.state import Remark
+
+SECONDS = 8
+"""After which no further command of a script is judged: one takes a twentieth of a second."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +42,15 @@ class Answer:
 def of(reading: Reading, releases: Mapping[str, str], deeply: bool = False) -> Answer:
     """Judge every job of a reading. deeply: each framework is asked in a process of its own."""
     files = Files(os.getcwd(), reading.files)
-    return Answer(
-        reading,
-        tuple(judge.job(job, files, reading.trace, releases, deeply) for job in reading.jobs),
-    )
+    begun = time.monotonic()
+    verdicts = []
+    for job in reading.jobs:
+        if time.monotonic() - begun > SECONDS and not deeply:
+            told = f"{len(reading.jobs)} commands: not all of them were looked at in {SECONDS} s"
+            verdicts.append(Verdict(job, judge.CANNOT, told))
+        else:
+            verdicts.append(judge.job(job, files, reading.trace, releases, deeply))
+    return Answer(reading, tuple(verdicts))
 
 
 def of_script(
@@ -50,7 +60,19 @@ def of_script(
     """Check a script. Raises `OSError` where it cannot be read."""
     if not shell:
         return of(script.literally(path), releases, deeply)
-    return of(script.of_file(path, arguments, os.environ), releases, deeply)
+    found = of(script.of_file(path, arguments, os.environ), releases, deeply)
+    if found.code(True) or any(verdict.state != judge.NOTHING for verdict in found.verdicts):
+        return found
+    return replace(found, reading=replace(found.reading, refused=tuple(_missed(path, releases))))
+
+
+def _missed(path: str, releases: Mapping[str, str]) -> Iterator[Remark]:
+    """Of a script that starts nothing as it is called: the commands in it that would train."""
+    for verdict in of(script.literally(path), releases).verdicts:
+        if verdict.state != judge.NOTHING:
+            call = verdict.job.call
+            told = f"whether {verdict.job.target} runs: as the script is called here, it does not"
+            yield Remark(call.line, call.source, f"{told} (does it need arguments?)")
 
 
 def of_command(words: Sequence[str], releases: Mapping[str, str], deeply: bool = False) -> Answer:

@@ -37,11 +37,21 @@ def table(value: Any, files: Files, what: str) -> dict[str, Any]:
     return found
 
 
+_STAGES: tuple[Strategy, ...] = ("zero1", "zero1", "zero2", "zero3")
+
+
 def stage(config: Mapping[str, Any]) -> Strategy:
-    """The strategy of a DeepSpeed config. Stage 0 behaves as stage 1 does in the tables."""
+    """The strategy of a DeepSpeed config. Stage 0 behaves as stage 1 does in the tables.
+
+    Raises:
+        Unreadable: it names no stage.
+    """
     zero = config.get("zero_optimization") or {}
-    number = zero.get("stage", 0) if isinstance(zero, dict) else 0
-    return {2: "zero2", 3: "zero3"}.get(number, "zero1")  # type: ignore[return-value]
+    number = zero.get("stage", 0) if isinstance(zero, dict) else zero
+    for stage, strategy in enumerate(_STAGES):
+        if number == stage:
+            return strategy
+    raise Unreadable(f"zero_optimization: {number!r} is no stage of ZeRO (0, 1, 2 or 3)")
 
 
 def accelerate_config(job: Job, files: Files) -> dict[str, Any]:

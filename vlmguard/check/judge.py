@@ -91,6 +91,8 @@ def job(
     nothing = owner.trains(entry)
     if nothing:
         return Verdict(job, NOTHING, nothing, owner.name)
+    if {"-h", "--help"} & set(job.argv):
+        return Verdict(job, NOTHING, "with --help it prints its options, and ends", owner.name)
     try:
         return _judged(job, files, owner, entry, trace, releases, deeply)
     except Wrong as wrong:
@@ -101,6 +103,9 @@ def job(
         return Verdict(job, WRONG, str(error), owner.name)
     except RecursionError:
         return Verdict(job, CANNOT, "a value that is nested too deeply", owner.name)
+    except Exception as fault:  # of this reader: it must not end the check of the other jobs
+        told = f"a fault of vlmguard's own ({type(fault).__name__}: {fault}): please report it"
+        return Verdict(job, CANNOT, trace.shown(told), owner.name)
 
 
 def _judged(
@@ -112,9 +117,9 @@ def _judged(
                          "environment")  # fmt: skip
     parsed = owner.values(job, files, entry)
     values, bare, rest = parsed.values, parsed.job, parsed.rest
-    clear = [word for word in rest if known(word)]
+    clear = _clear(rest)
     if clear:
-        shown, near = redact.words(clear), owner.hint(clear, values.fields)
+        shown, near = redact.words(clear[:200]), owner.hint(clear, values.fields)
         if owner.own_code and scripts.takes_words(scripts.module(job.target, files)):
             raise CannotTell("the script reads its command itself, and not all that it does with "
                              f"{list(shown)} can be seen here{near}")  # fmt: skip
@@ -154,6 +159,17 @@ def _judged(
         tuple(draft.doubts), tuple(_renamed(owner, values, releases)), tuple(settled),
         tuple(draft.unread), tuple(_switched(found, used, off)),
     )  # fmt: skip
+
+
+def _clear(rest: Sequence[str]) -> list[str]:
+    """Words that no field takes, for sure: a word that is not known may be a flag of those behind
+    it."""
+    found: list[str] = []
+    sure = True
+    for word in rest:
+        sure = known(word) and (sure or word.startswith("-"))
+        found += [word] if sure else []
+    return found
 
 
 def _releases(owner: Framework, asked: Mapping[str, str]) -> dict[str, str]:

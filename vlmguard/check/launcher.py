@@ -26,16 +26,21 @@ _PYTHON_NAME = re.compile(r"python[\d.]*|pypy3?|ipython3?")
 _UNSEEN = {"sbatch", "srun", "salloc", "ssh", "docker", "podman", "nerdctl", "kubectl", "mpirun",
            "mpiexec", "pdsh", "qsub", "bsub", "apptainer", "singularity", "helm", "dlc", "parallel",
            "xargs", "ray", "tmux", "screen", "make", "sky", "modal", "condor_submit", "watch",
-           "find", "crontab", "at", "torchx", "bash", "sh", "zsh", "dash", "ksh"}  # fmt: skip
+           "find", "crontab", "at", "batch", "torchx", "bash", "sh", "zsh", "dash",
+           "ksh", "source"}  # fmt: skip
 _TRAINS = re.compile(
     r"\b(swift (sft|rlhf|pt)|megatron (sft|rlhf|pt)|swift\.cli\.|torchrun|torch\.distributed\.\w+|"
     r"accelerate[- ]launch|deepspeed |trl (sft|dpo|grpo|kto|reward|rloo)|llamafactory-cli train|"
     r"colossalai run|\w*(train|tune|sft|dpo|grpo)\w*\.sh|"
-    r"wandb agent|[\w.-]+\.py\b)|"
+    r"wandb agent|dvc (repro|exp run)|mlflow run|kedro run|papermill|nbconvert .*--execute|"
+    r"[\w.-]+\.py\b)|"
     r"(?<![\w./=-])(pre-?train|train|fine-?tune|sft|rlhf|dpo|grpo)(?![\w./=-])"
 )
 _CODE = re.compile(
-    r"Trainer\b|\.backward\(|(sft|rlhf|pt|pretrain)_main\(|run_(exp|sft)\(|notebook_launcher\(|\.train\(\)"
+    r"\b(from|import) [\w.]*(train|tune|sft)(?=[ ,;]|$)|[\"'](swift\W+(sft|rlhf|pt)|torchrun)\b|"
+    r"Trainer\b|\.backward\(|(sft|rlhf|pt|pretrain)_main\(|run_(exp|sft)\(|notebook_launcher\(|"
+    r"\.train\(\)",
+    re.MULTILINE,
 )
 # Programs that start no other program, whatever their arguments are.
 _ALONE = set(
@@ -44,9 +49,9 @@ _ALONE = set(
     dd df diff dnf dos2unix du emacs fdfind file flake8 fuser getent gh git grep gsutil gunzip gzip
     head hf huggingface-cli isort jq kill killall less ln ls lsof md5sum mkdir modelscope module
     more mv mypy nano nvidia-smi openssl ossutil pgrep pip pip3 pkill pre-commit ps pylint rclone
-    rename rg rm rmdir rsync ruff s3cmd scancel scp sed sha256sum sinfo sleep sort squeue stat
-    streamlit gradio pytest sync tail tar tee tensorboard touch tree truncate uniq unlink unzip vi
-    vim wc wget zip zstd
+    rename rg rm rmdir rsync ruff s3cmd scancel scp sed sha256sum sinfo sleep sort source squeue
+    stat streamlit gradio pytest sync tail tar tee tensorboard touch tree truncate uniq unlink unzip
+    vi vim wc wget zip zstd
 """.split()
 )
 _TOOLS = {"pip", "venv", "pytest", "build", "ruff", "black", "isort", "flake8", "mypy", "pylint",
@@ -94,6 +99,11 @@ def unseen(call: Call) -> bool:
     """Whether the command runs others where this one cannot look, or seems to."""
     name = os.path.basename(call.words[0])
     return name in _UNSEEN or name.endswith(".sh") or suspicious(call)
+
+
+def begins(name: str) -> bool:
+    """Whether a program of this name is Python, a launcher, or a script."""
+    return bool(_PYTHON_NAME.fullmatch(name)) or name in _READERS or name.endswith((".py", ".sh"))
 
 
 def suspicious(call: Call) -> bool:

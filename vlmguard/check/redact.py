@@ -53,8 +53,12 @@ _HOOK = re.compile(
 )
 _URL = re.compile(r"(\b[a-z][\w+.-]*://)([^\s/@]+)@", re.I)
 _QUERY = re.compile(rf"([?&](?:[\w-]*{_WORD}[\w-]*|key|sig)=)[^&\s\"']+", re.I)
-_PAIR = re.compile(rf"""(["']?[\w.-]*{_WORD}["']?\s*[=:]\s*)(["']?)[^\s"',}}]+""", re.I)
+_PAIR = re.compile(rf"""((?<![\w.-])["']?[\w.-]*{_WORD}["']?\s*[=:]\s*)(["']?)[^\s"',}}]+""", re.I)
 _HEADER = re.compile(r"(\b(?:authorization|x-[\w-]*key)\s*:\s*)(?:bearer\s+|basic\s+)?\S+", re.I)
+
+
+LONGEST = 10_000
+"""Characters of a text that are shown; some patterns take the square of its length."""
 
 
 def secret(name: str) -> bool:
@@ -66,6 +70,8 @@ def secret(name: str) -> bool:
 
 def text(value: str) -> str:
     """Free text without tokens, private keys, cookies, passwords in URLs, and ``password=…``."""
+    if len(value) > LONGEST:
+        return f"{text(value[:LONGEST])}… ({len(value)} characters)"
     value = _PRIVATE.sub(rf"\1{BLACK}\2", value)
     value = _HOOK.sub(rf"\1{BLACK}", value)
     value = _COOKIE.sub(rf"\1{BLACK}", value)

@@ -17,8 +17,10 @@ from vlmguard.check.shell.state import Call, Trace, scheduled
 from vlmguard.core.annotations import annotation
 
 _SHELLS_OWN = {"PWD", "OLDPWD", "SHLVL", "_"}
-_MOST = 40
-"""Skipped commands that the text names one by one."""
+_MOST = 30
+"""Commands that the text names one by one, and words of each."""
+_FEW = 12
+"""Things of one kind that are not known of a command, and are named."""
 _LONG = 800
 """Characters of a reason from which its middle is left out."""
 _SARIF = {"error": "error", "warning": "warning", "note": "note"}
@@ -48,12 +50,26 @@ def mended(verdict: Verdict, trace: Trace) -> str:
 def text(answer: Answer, strict: bool) -> str:
     """For a terminal."""
     lines: list[str] = []
+    alike: dict[str, list[Verdict]] = {}
     for verdict in answer.verdicts:
-        lines += _verdict(verdict, answer)
+        alike.setdefault(_gist(verdict), []).append(verdict)
+    shown = sorted(alike.values(), key=lambda each: each[0].code(strict) or 3)[:_MOST]
+    for first, *others in shown if len(alike) > _MOST else alike.values():
+        lines += _verdict(first, answer)
+        if others:
+            lines.append(f"  and {len(others)} more commands of this line, of which this is true")
+    if len(alike) > _MOST:
+        lines.append(f"and {len(alike) - _MOST} commands more (all with --format json)")
     lines += _rest(answer)
     lines.append(_looked(answer))
     lines.append(_last(answer, strict))
     return "\n".join(lines)
+
+
+def _gist(verdict: Verdict) -> str:
+    """What is said of a command, whatever else is in it: the same for each round of a loop."""
+    said = (verdict.state, verdict.reason, verdict.findings, verdict.edits, verdict.unread)
+    return repr((_where(verdict), *said))
 
 
 def _where(verdict: Verdict) -> str:
@@ -64,7 +80,8 @@ def _where(verdict: Verdict) -> str:
 
 def _verdict(verdict: Verdict, answer: Answer) -> Iterator[str]:
     trace = answer.reading.trace
-    yield f"{_where(verdict)}: {line([*verdict.job.prefix, *verdict.job.argv], trace)[:160]}"
+    words = [*verdict.job.prefix, *verdict.job.argv][:_MOST]
+    yield f"{_where(verdict)}: {line(words, trace)[:160]}"
     if verdict.state != judge.JUDGED:
         yield f"  {verdict.state}: {_shortened(redact.text(verdict.reason))}"
         return
@@ -88,11 +105,18 @@ def _verdict(verdict: Verdict, answer: Answer) -> Iterator[str]:
         yield f"  {what}"
     for what in verdict.switched:
         yield f"  {what}"
-    for what in verdict.unread:
-        yield f"  not looked at: {redact.text(what)}"
+    yield from _some("  not looked at: ", map(redact.text, verdict.unread))
     if verdict.doubts:
         yield "  not known before the run:"
-        yield from (f"    {redact.text(trace.shown(doubt))}" for doubt in verdict.doubts)
+        yield from _some("    ", (redact.text(trace.shown(doubt)) for doubt in verdict.doubts))
+
+
+def _some(before: str, items: Iterable[str]) -> Iterator[str]:
+    """Each in a line, up to a number that fits on a screen."""
+    every = list(items)
+    yield from (f"{before}{item}" for item in every[:_FEW])
+    if len(every) > _FEW:
+        yield f"{before}{len(every) - _FEW} more"
 
 
 def _shortened(reason: str) -> str:
@@ -143,11 +167,11 @@ def _looked(answer: Answer) -> str:
     }
     for verdict in answer.verdicts:
         looked[verdict.state].append(verdict.job.target)
-    seen = looked[judge.JUDGED] + looked[judge.WRONG] + looked[judge.NOTHING]
+    seen = dict.fromkeys(looked[judge.JUDGED] + looked[judge.WRONG] + looked[judge.NOTHING])
     unread = [what for verdict in answer.verdicts for what in verdict.unread]
-    others = [*looked[judge.CANNOT], *unread, *unseen(answer.reading)]
+    others = list(dict.fromkeys([*looked[judge.CANNOT], *unread, *unseen(answer.reading)]))
     trace = answer.reading.trace
-    shown = [redact.text(trace.shown(word)) for word in (", ".join(seen[:6]), several(others))]
+    shown = [redact.text(trace.shown(word)) for word in (several(list(seen)), several(others))]
     return f"looked at: {shown[0] or 'nothing'}; not looked at: {shown[1] or 'nothing'}"
 
 
@@ -170,7 +194,7 @@ def _program(call: Call) -> str:
 
 
 def _short(call: Call, trace: Trace) -> str:
-    told = line(call.words, trace)
+    told = line(call.words[:_MOST], trace)
     return told if len(told) < 110 else told[:107] + "…"
 
 

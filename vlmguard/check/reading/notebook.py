@@ -43,7 +43,7 @@ def _cell(cell: Any) -> Iterator[str]:
     if cell.get("cell_type") != "code":
         return
     source = cell["source"]
-    text = source if isinstance(source, str) else "".join(source)
+    text = (source if isinstance(source, str) else "".join(source)).replace("\r\n", "\n")
     head, _, rest = text.lstrip().partition("\n")
     if _BASH.match(head):
         yield f"(\n{rest}\n)"

@@ -43,6 +43,7 @@ def absent(given: Mapping[str, Any], files: Files, told: Collection[str]) -> lis
         given: flag → its value.
         told: flags and values that are told elsewhere.
     """
+    told = frozenset(told)
     found: dict[str, None] = {}
     for name, value in given.items():
         if name in told or redact.secret(name) or _MADE.search(name) or _TEXT.search(name):

@@ -80,6 +80,9 @@ def _text(node: ast.expr, names: dict[str, str]) -> str | None:
     if isinstance(node, ast.Attribute) and node.attr == "parent":
         inner = _text(node.value, names)
         return None if inner is None else os.path.dirname(inner)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+        sides = _text(node.left, names), _text(node.right, names)
+        return None if None in sides else os.path.join(*filter(None, sides))
     if not isinstance(node, ast.Call):
         return None
     called = ast.unparse(node.func).rpartition(".")[2]

@@ -13,6 +13,11 @@ from vlmguard.check.reading.named_files import Files
 from vlmguard.check.shell.state import known
 
 _TRAINS = re.compile(r"\.backward\(|Trainer\b|TrainingArguments|\bdeepspeed\.initialize|Booster\(")
+_STARTS = re.compile(
+    r"\brunpy\.run_|\bexec\(open\(|(?:import_module|__import__|system|Popen|\brun|call|check_output)"
+    r"\([^)]{0,200}(?:train|tune|sft|torchrun|deepspeed|accelerate|swift)"
+)
+"""Other code that a script starts, and that trains by its name."""
 _TRAINERS = re.compile(r"(?:^|[._])(?:pre|fine)?_?(?:train|tun|sft|rlhf|dpo|grpo)")
 _CONFIG = re.compile(r"Config$|Arguments$")
 _LIBRARIES = ("accelerate", "deepspeed", "peft", "torch", "transformers", "trl")
@@ -87,7 +92,9 @@ def trains(module: str) -> bool:
     """Whether a script or one of its own modules makes a trainer, or goes backward, or imports a
     module that does so and trains by its name: a repository's own, installed."""
     theirs = [name for name in _trainers(module) if name.partition(".")[0] not in _LIBRARIES]
-    return any(_TRAINS.search(python_files.text(name)) for name in (*followed(module), *theirs))
+    own = [python_files.text(name) for name in followed(module)]
+    texts = (*own, *map(python_files.text, theirs))
+    return any(map(_TRAINS.search, texts)) or any(map(_STARTS.search, own))
 
 
 def own_loss(module: str) -> str:

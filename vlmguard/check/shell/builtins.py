@@ -196,6 +196,8 @@ def _source(machine: Machine, words: list[str], state: State, stdin: str) -> Sta
         return None
     text = state.read(words[0])
     if text is None:
+        if words[0].endswith(".sh"):  # it may hold commands, where a profile holds settings
+            return machine.met(["source", words[0]], state)
         machine.remark(f"source {words[0]}: cannot be read here")
         return None
     before = state.arguments

@@ -120,18 +120,24 @@ class Commands:
         if name in BUILTINS:
             return BUILTINS[name](self.machine, words[1:], state, "")
         base = os.path.basename(name)
-        if base in ("export", "local") or not name:
-            return 0
+        if not name:
+            self.refuse("a command without a name (a variable that is not set here?): "
+                        + self.trace.shown(" ".join(words))[:80])  # fmt: skip
+            return 127
         if base in _OWN:
             return self.wrapped(base, words, state)
-        inner = unwrap(words)
+        inner = unwrap(words, self.stdin.text)
         if inner is not None:
             return self.behind(words, inner, state)
         if base in _SHELLS or name.endswith(".sh"):
             return self.shell(base, words, state)
         stdin = self.stdin.text
         if base == "tee":
-            self.say(self.stdin.rest())
+            text = self.stdin.rest()
+            for path in (word for word in words[1:] if word[:1] != "-" and known(word)):
+                state.write(path, text, bool({"-a", "--append"} & set(words)))
+                self.trace.written.add(state.path(path))
+            self.say(text)
             return 0
         unclear = "".join(dict.fromkeys("".join(marks(word) for word in words[1:]) + marks(stdin)))
         if base in programs.PROGRAMS and unclear and base not in ("cat", "basename", "dirname"):
@@ -150,8 +156,9 @@ class Commands:
         lost = words[0].startswith("-")
         if lost:
             self.refuse(
-                f"bash runs {self.trace.shown(words[0])} as a command: the one above ended "
-                "before it (a comment, or a blank behind \\), so its flags are lost"
+                f"bash runs {self.trace.shown(words[0])} as a command: what stands before it is "
+                "empty here, or the command above ended (a comment, or a blank behind \\), so its "
+                "flags are lost"
             )
         call = Call(tuple(words), state.env, state.folder, self.line, self.script,
                     state.certain, self.piped, self.around, self.implied, self.many,
@@ -159,7 +166,7 @@ class Commands:
                     )  # fmt: skip
         if call not in self.trace.calls:
             self.trace.calls.append(call)
-        shown = " ".join(redact.words(self.trace.shown(word) for word in words))
+        shown = " ".join(redact.words(self.trace.shown(word) for word in words[:30]))
         self.say(self.trace.unknown(f"the output of {shown[:60]}"))
         return None
 
@@ -237,9 +244,12 @@ class Commands:
         """``bash script``, ``bash -c text``, ``./script.sh``: read like this one."""
         rest = list(words) if base not in _SHELLS else words[1:]
         text: str | None = None
-        name = base
-        while rest and base in _SHELLS and re.match(r"[-+]\w", rest[0]):
+        file, name = "", base
+        while rest and base in _SHELLS and re.match(r"[-+]\w|--\w", rest[0]):
             flag = rest.pop(0)
+            if flag.startswith("--"):
+                del rest[: flag in ("--rcfile", "--init-file")]
+                continue
             if "c" in flag and rest:
                 text = rest.pop(0)
                 name = rest.pop(0) if rest else base
@@ -249,7 +259,7 @@ class Commands:
         if text is None and not rest:
             text = self.stdin.rest()
         elif text is None:
-            name = rest.pop(0)
+            file = name = rest.pop(0)
             text = state.read(name) if known(name) else None
             if text is None:
                 return self.met(words, state)
@@ -266,6 +276,6 @@ class Commands:
         kept = {*inner.exported, "BASH_SOURCE", "PWD", "UID"}
         inner.variables = {k: v for k, v in inner.variables.items() if k in kept}
         try:
-            return self.inside(text, inner, name)
+            return self.inside(text, inner, file)
         except Leave:
             return inner.status

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 
 from vlmguard.check.shell import tree
-from vlmguard.check.shell.parse import parse
+from vlmguard.check.shell.parse import CARRIED, WINDOWS, parse
 from vlmguard.check.shell.state import Call, Remark, Trace, cleaned
 from vlmguard.check.shell.tree import NotUnderstood
 from vlmguard.check.wrappers.unwrap import unwrap
@@ -23,6 +23,8 @@ def calls(source: str, name: str, folder: str) -> Trace:
     except NotUnderstood as error:
         trace.refused.append(Remark(error.line, name, error.what))
         return trace
+    if WINDOWS in source:
+        trace.refused.append(Remark(1, name, CARRIED))
     env: dict[str, str] = {}
     for command in _commands(script):
         words = [_word(word, trace) for word in command.words if isinstance(word, tree.Word)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Sequence
 
@@ -10,7 +9,7 @@ from vlmguard.check.shell import arith, conditions, patterns, tree
 from vlmguard.check.shell.builtins import Leave, Status, status
 from vlmguard.check.shell.commands import Commands
 from vlmguard.check.shell.expand import Expander
-from vlmguard.check.shell.parse import parse
+from vlmguard.check.shell.parse import CARRIED, WINDOWS, parse
 from vlmguard.check.shell.state import Remark, State, Stdin, Trace, known
 from vlmguard.check.shell.tree import NotUnderstood
 
@@ -26,6 +25,7 @@ class Machine(Commands):
         self.expander = Expander(self.trace, self.captured)
         self.script = name
         self.line = 0
+        self.held = False  # a line's own words are read: what is in them stands in that line
         self.out: list[str] = []
         self.stdin = Stdin()
         self.piped = False
@@ -43,7 +43,7 @@ class Machine(Commands):
             self.trace.remarks.append(remark)
 
     def refuse(self, text: str, line: int = 0) -> None:
-        refused = Remark(line or self.line, self.script, text)
+        refused = Remark((not self.held and line) or self.line, self.script, text)
         if refused not in self.trace.refused:
             self.trace.refused.append(refused)
 
@@ -54,6 +54,8 @@ class Machine(Commands):
             self.refuse("scripts that call each other too deeply")
             return None
         state.depth += 1
+        if WINDOWS in text:
+            self.refuse(CARRIED, 1 + text.count("\n", 0, text.index(WINDOWS)))
         try:
             return self.run(parse(text), state)
         except NotUnderstood as error:
@@ -63,12 +65,13 @@ class Machine(Commands):
             state.depth -= 1
 
     def inside(self, text: str, state: State, name: str) -> Status:
-        """The same for another file, whose name stands in remarks."""
-        before, self.script = self.script, name
+        """The same for another file, whose name stands in remarks; "": for words of this one."""
+        before = self.script, self.line, self.held
+        self.script, self.held = name or self.script, not name
         try:
             return self.source(text, state)
         finally:
-            self.script = before
+            self.script, self.line, self.held = before
 
     def captured(self, part: tree.Substitution, state: State) -> str:
         """The output of ``$(…)``."""
@@ -91,7 +94,7 @@ class Machine(Commands):
         if self.trace.steps > STEPS or time.monotonic() - self.started > SECONDS:
             self.refuse(f"not at its end after {STEPS} commands or {SECONDS:.0f} s")
             raise Leave("exit")
-        if command.line and not isinstance(command, tree.Sequence):
+        if command.line and not self.held and not isinstance(command, tree.Sequence):
             self.line = command.line
         redirected = command.redirections if not isinstance(command, tree.Simple) else ()
         if redirected:
@@ -175,17 +178,45 @@ class Machine(Commands):
             return None if answer is None else int(answer == 0)
         return answer
 
-    def maybe(self, command: tree.Command, state: State) -> None:
-        """Evaluate what may or may not run: it is met, and changes nothing."""
-        with contextlib.suppress(Leave):
-            self.run(command, state.copy(certain=False))
+    def maybe(self, command: tree.Command | None, state: State) -> list[State]:
+        """Evaluate what may or may not run: the state that it ends in, none where it leaves."""
+        inner = state.copy(certain=False)
+        try:
+            if command is not None:
+                self.run(command, inner)
+        except Leave as leave:
+            return [inner] if leave.kind in ("break", "continue") else []
+        return [inner]
+
+    def join(self, state: State, ends: Sequence[State]) -> None:
+        """One of ``ends`` is what comes next: what differs between them is not known."""
+        for name in sorted({name for end in ends for name in (*end.variables, *state.variables)}):
+            values = [end.get(name) for end in ends]
+            if any(value != values[0] for value in values):
+                state.set(name, self.trace.unknown(f"{name}, by a condition that is not known"))
+            elif values[0] is not None:
+                state.set(name, values[0])
+        for end in ends:
+            state.exported |= end.exported
+            state.functions = {**end.functions, **state.functions}
+            for own, theirs in zip(state.scopes, end.scopes, strict=False):
+                own.update({name: theirs[name] for name in theirs if name not in own})
 
     def do_andor(self, command: tree.AndOr, state: State) -> Status:
         answer = self.run(command.first, state)
-        for op, following in command.rest:
-            if answer is None:
-                # the left side is unknown, so nobody knows whether the right side runs
-                self.maybe(following, state)
+        rest = list(command.rest)
+        while rest:
+            op, following = rest.pop(0)
+            if answer is None:  # nobody knows whether the right side runs, nor what && adds to it
+                parts = [following]
+                while rest and rest[0][0] == "&&":
+                    parts.append(rest.pop(0)[1])
+                items = tree.Sequence(command.line, items=tuple((part, False) for part in parts))
+                ends = self.maybe(items, state)
+                self.join(state, [state.copy(), *ends])
+                if op == "&&" and ends:
+                    state.folder = ends[0].folder
+                    state.set("PWD", state.folder)
             elif (answer == 0) == (op == "&&"):
                 answer = self.run(following, state)
         return answer
@@ -202,14 +233,24 @@ class Machine(Commands):
             return inner.status
 
     def do_if(self, command: tree.If, state: State) -> Status:
+        unclear: list[tree.Command] = []
+        last = command.otherwise
         for condition, body in command.branches:
             answer = self.run(condition, state)
-            if answer == 0:
-                return self.run(body, state)
             if answer is None:
                 self.remark("a condition that is not known here: both branches are read")
-                self.maybe(body, state)
-        return self.run(command.otherwise, state) if command.otherwise else 0
+                unclear.append(body)
+            if answer == 0:
+                last = body
+                break
+        if unclear:
+            return self.one_of([*unclear, last], state)
+        return self.run(last, state) if last else 0
+
+    def one_of(self, bodies: Sequence[tree.Command | None], state: State) -> Status:
+        """One of them runs, nobody knows which; None stands for nothing."""
+        self.join(state, [end for body in bodies for end in self.maybe(body, state)])
+        return None
 
     def round(self, body: tree.Command, state: State) -> bool:
         """One round of a loop; false to leave it."""
@@ -227,8 +268,7 @@ class Machine(Commands):
         for _ in range(ROUNDS):
             answer = self.run(command.condition, state)
             if answer is None:
-                self.maybe(command.body, state)
-                return None
+                return self.one_of([command.body, None], state)
             if (answer == 0) == command.until or not self.round(command.body, state):
                 return 0
         self.refuse(f"a loop of more than {ROUNDS} rounds was left")
@@ -262,19 +302,18 @@ class Machine(Commands):
     def do_case(self, command: tree.Case, state: State) -> Status:
         value = self.expander.text(command.word, state)
         through = False
+        if not known(value):
+            self.remark("case of a value that is not known here: all branches are read")
+            every = any(word.literal == "*" for choices, *_ in command.clauses for word in choices)
+            bodies = [body for _, body, _ in command.clauses]
+            return self.one_of([*bodies, *([] if every else [None])], state)
         for choices, body, end in command.clauses:
-            if not known(value):
-                self.maybe(body, state)
-                continue
             globs = [self.expander.pattern(choice, state) for choice in choices]
             if through or any(patterns.glob(glob).fullmatch(value) for glob in globs):
                 answer = self.run(body, state)
                 if end == ";;":
                     return answer
                 through = end == ";&"
-        if not known(value):
-            self.remark("case of a value that is not known here: all branches are read")
-            return None
         return 0
 
     def do_function(self, command: tree.Function, state: State) -> Status:

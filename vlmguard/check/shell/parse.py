@@ -28,9 +28,13 @@ _FUNCTION = re.compile(r"([A-Za-z_][\w.:-]*)[ \t]*\([ \t]*\)")
 _TAKES_ASSIGNMENTS = {"export", "declare", "typeset", "local", "readonly"}
 
 
+WINDOWS = "\r\n"
+CARRIED = "lines that end as on Windows: bash reads the CR as part of each (dos2unix mends it)"
+
+
 def parse(source: str, line: int = 1) -> Sequence:
     """A whole script. Raises `NotUnderstood`."""
-    return Parser(source.replace("\r\n", "\n"), line).commands("")
+    return Parser(source.replace(WINDOWS, "\n"), line).commands("")
 
 
 class Parser(Compound):

@@ -153,8 +153,8 @@ class State:
 
     @property
     def env(self) -> dict[str, str]:
-        values = {name: self.variables.get(name) for name in self.exported}
-        return {name: value for name, value in values.items() if isinstance(value, str)}
+        return {name: value for name, value in self.variables.items()
+                if name in self.exported and isinstance(value, str)}  # fmt: skip
 
     def get(self, name: str) -> Value | None:
         return self.variables.get(name)

@@ -17,6 +17,8 @@ from vlmguard.check.shell.tree import (
 
 BLANK = " \t"
 META = " \t\n;&|()<>"
+_PLAIN = re.compile(r"[\w.,%=-]+")
+"""Characters that end no word and begin nothing, wherever they stand."""
 _NAME = re.compile(r"[A-Za-z_]\w*|\d|[@*#?$!\-]")
 _LONG = re.compile(r"[A-Za-z_]\w*|\d+|[@*#?$!\-]")
 _OPS = (":-", ":=", ":?", ":+", "##", "%%", "//", "/#", "/%", "^^", ",,",
@@ -32,12 +34,15 @@ class WordReader:
         self.at = 0
         self.base = line
         self.depth = depth
+        self.counted = (0, line)  # a place in the source, and its line
         if depth > 60:
             raise NotUnderstood("nested too deeply", line)
 
     @property
     def line(self) -> int:
-        return self.base + self.source.count("\n", 0, self.at)
+        at, line = self.counted if self.counted[0] <= self.at else (0, self.base)
+        self.counted = self.at, line + self.source.count("\n", at, self.at)
+        return self.counted[1]
 
     def fail(self, what: str) -> NotUnderstood:
         return NotUnderstood(what, self.line)
@@ -96,8 +101,9 @@ class WordReader:
             self.plain(parts)
 
     def plain(self, parts: list[Part]) -> None:
-        text = self.source[self.at]
-        self.at += 1
+        run = _PLAIN.match(self.source, self.at)
+        text = run[0] if run else self.source[self.at]
+        self.at += len(text)
         if parts and isinstance(parts[-1], Text) and not parts[-1].quoted:
             parts[-1] = Text(parts[-1].value + text)
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,8 @@ class Wrapper:
         clears: options behind which the command sees no other variable; "*": it never does.
         ranks: options that say how many copies are started; ("",) if nothing says less than many.
         away: where the command runs, if not in this shell's machine and file system.
+        fed: without a command, a shell reads its standard input.
+        pairs: options that take the next two words.
     """
 
     verbs: tuple[str, ...] = ()
@@ -36,6 +38,8 @@ class Wrapper:
     clears: tuple[str, ...] = ()
     ranks: tuple[str, ...] = ()
     away: str = ""
+    fed: bool = False
+    pairs: tuple[str, ...] = ()
 
 
 def _w(text: str) -> tuple[str, ...]:
@@ -50,7 +54,8 @@ _SLURM = Wrapper(valued=None, ranks=_w("-n --ntasks --ntasks-per-node"), holds=(
     "--parsable -W --wait --container-mount-home --no-container-mount-home --container-writable "
     "--container-remap-root --no-container-entrypoint --immediate --exact --whole --get-user-env "
     "--kill-on-bad-exit --disable-status --test-only --interactive"))  # fmt: skip
-_MPI = Wrapper(ranks=("-np", "-n", "--np", "-c", ""), sets=("-x",), valued=_w(
+_MPI = Wrapper(ranks=("-np", "-n", "--np", "-c", ""), sets=("-x",),
+               pairs=_w("-mca --mca -gmca --gmca -genv -env"), valued=_w(
     "-np -n --np -c -H -host --host -hosts -hostfile --hostfile -machinefile --machinefile -f "
     "-ppn -x -genvlist --bind-to -bind-to --map-by -map-by --rank-by --prefix --wdir -wdir -wd "
     "-npernode --npernode -N -npersocket --output-filename --timeout "
@@ -126,7 +131,7 @@ WRAPPERS: dict[str, Wrapper] = {
     "trace": Wrapper(valued=_w("-f -C --file --coverdir"), python=True),
     # many copies
     "srun": _SLURM, "mpirun": _MPI, "mpiexec": _MPI, "horovodrun": _MPI, "orterun": _MPI,
-    "salloc": Wrapper(valued=None, flags=_SLURM.flags), "sbatch": _SLURM,
+    "salloc": Wrapper(valued=None, flags=_SLURM.flags), "sbatch": replace(_SLURM, fed=True),
     "flux": Wrapper(_w("run submit batch"), _w(
         "-N -n -c -g -t -q -o -S --nodes --ntasks --cores-per-task --gpus-per-task --env --output "
         "--error --queue --setopt --setattr --job-name"), ranks=("-n", "--ntasks"),
@@ -142,7 +147,8 @@ WRAPPERS: dict[str, Wrapper] = {
     "kubectl": Wrapper(_w("exec run debug"), marked=True, clears=("*",), away="in a container"),
     "ray": Wrapper(("job submit",), marked=True, clears=("*",), away="on a Ray cluster"),
     "ssh": Wrapper(valued=_w("-b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w -B"),
-                   operands=1, text=True, clears=("*",), away="on another machine"),
+                   operands=1, text=True, fed=True, clears=("*",), away="on another machine"),
+    **dict.fromkeys(("at", "batch"), Wrapper(operands=9, fed=True)),
     "sshpass": Wrapper(valued=_w("-p -f -d -P")),
     **dict.fromkeys(("pdsh", "clush"), Wrapper(valued=_w("-w -x -g -l -f -u -t -R"), text=True,
                                                ranks=("",), clears=("*",),

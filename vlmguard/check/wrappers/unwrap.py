@@ -7,7 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from vlmguard.check import launcher
 from vlmguard.check.wrappers.table import WRAPPERS, Wrapper
+
+_SHELLS = {"bash", "sh", "dash", "zsh", "ksh"}
 
 
 @dataclass(frozen=True)
@@ -30,11 +33,17 @@ class Inner:
     away: str = ""
 
 
-def unwrap(words: Sequence[str]) -> Inner | None:
+def starts(word: str) -> bool:
+    """Whether a word is known to begin a command: a launcher, a wrapper, Python, a shell."""
+    name = os.path.basename(word)
+    return name in WRAPPERS or name in _SHELLS or word == "-m" or launcher.begins(name)
+
+
+def unwrap(words: Sequence[str], fed: str = "") -> Inner | None:
     """The command behind one wrapper; None where ``words`` are none, or not in a form known here.
 
-    Options that are not in the tables stand alone in one, and end it where what takes a value is
-    not known.
+    What may be the value of an option that is not in the tables is passed by, up to a word that
+    is known to begin a command; without one, None. fed: its standard input.
     """
     name = os.path.basename(words[0])
     at = 1
@@ -46,12 +55,23 @@ def unwrap(words: Sequence[str]) -> Inner | None:
     if wrapper is None:
         return None
     if wrapper.verbs:
-        verb = next((v for v in wrapper.verbs if list(words[at:]) [: len(v.split())] == v.split()),
-                    None)  # fmt: skip
-        if verb is None:
+        found = _behind_verb(wrapper, words, at)
+        if not found:
             return None
-        at += len(verb.split())
-    return _Reader(wrapper, name, words, at).inner()
+        at = found
+    return _Reader(wrapper, name, words, at).inner(fed)
+
+
+def _behind_verb(wrapper: Wrapper, words: Sequence[str], at: int) -> int:
+    """Where a wrapper's verb ends, general options and their values in front of it; 0 for none."""
+    while at < len(words):
+        for verb in (verb.split() for verb in wrapper.verbs):
+            if list(words[at : at + len(verb)]) == verb:
+                return at + len(verb)
+        if not words[at].startswith("-") and not words[at - 1].startswith("-"):
+            return 0
+        at += 1
+    return 0
 
 
 class _Reader:
@@ -63,8 +83,10 @@ class _Reader:
         self.clean = "*" in wrapper.clears
         self.many = name if "" in wrapper.ranks else ""
         self.text = ""
+        self.left = 0  # words that may be the value of the option in front of them
+        self.guessed = False
 
-    def inner(self) -> Inner | None:
+    def inner(self, fed: str) -> Inner | None:
         if self.wrapper.marked:
             if "--" not in self.words:
                 return None
@@ -75,10 +97,15 @@ class _Reader:
         if self.text:
             return Inner(text=self.text, **told)  # type: ignore[arg-type]
         rest = self.words[self.at + self.wrapper.operands :]
-        if not rest:
+        if not rest and self.wrapper.fed and fed:
+            return Inner(text=fed, **told)  # type: ignore[arg-type]
+        if not rest or (self.wrapper.ranks and ":" in rest):  # ``mpirun A : B`` are two commands
             return None
         if self.wrapper.text:
             return Inner(text=" ".join(rest), **told)  # type: ignore[arg-type]
+        operands = self.words[self.at : self.at + self.wrapper.operands]
+        if (self.guessed or any(map(starts, operands))) and not starts(rest[0]):
+            return None
         if self.wrapper.python:
             return Inner(("python", *rest), implied=1, **told)  # type: ignore[arg-type]
         return Inner(tuple(rest), **told)  # type: ignore[arg-type]
@@ -96,6 +123,9 @@ class _Reader:
                 if left and self.wrapper.operands == 9:  # an option holds its command
                     self.at += 1
                     continue
+                if self.left and not left and not starts(word):
+                    self.at, self.left = self.at + 1, 0
+                    continue
                 return
             elif word in ("-m", "--module") and self.wrapper.python:
                 return
@@ -106,9 +136,12 @@ class _Reader:
     def option(self, word: str) -> None:
         wrapper = self.wrapper
         option, equals, value = word.partition("=")
+        self.left = 0
         short = "" if word.startswith("--") else word[:2]
         if word in wrapper.clears:
             self.clean = True
+        elif word in wrapper.pairs:
+            self.at += 2
         elif not equals and self.takes(word):
             self.at += 1
             value = self.words[self.at] if self.at < len(self.words) else ""
@@ -118,6 +151,10 @@ class _Reader:
             option = f"-{word[-1]}"
             self.at += 1
             value = self.words[self.at] if self.at < len(self.words) else ""
+        elif not equals and word not in wrapper.flags:
+            self.left, self.guessed = 1, True
+        if wrapper.valued is None and starts(value):
+            self.guessed = True
         if option in wrapper.holds:
             self.text = value
         elif option in wrapper.sets:
