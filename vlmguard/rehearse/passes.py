@@ -151,7 +151,7 @@ class Rehearsal:
         towers = result.outcomes[0].value["towers"]
         seen = replace(seen_of(result, self.windows[-1].last, self.request.strategy), towers=towers,
                        windows=self.windows, wanted=self._wanted(towers))  # fmt: skip
-        if verdict.steps_ran(seen) or verdict.engaged(seen):
+        if verdict.steps_ran(seen) or (verdict.engaged(seen) and not verdict.unused(seen)):
             return verdict.judged(seen)
         compared = self._differences(scene, self.windows)
         if isinstance(compared, str):

@@ -14,12 +14,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from vlmguard.ranks import phase
 from vlmguard.rehearse.fixture import REFERENCE, NotHere, Scene
 from vlmguard_torch.layout import towers
 from vlmguard_transformers.rehearsal import (
     chosen_rows,
     closed_off,
     in_rank,
+    loaders,
     machine,
     plain_loss,
     settled_arguments,
@@ -33,6 +35,9 @@ LARGEST = 200_000_000
 _FRAMEWORKS = ("transformers", "trl", "peft", "accelerate", "torch")
 _LOSS = ("compute_loss", "training_step")
 _ELSEWHERE = re.compile(r"/site-packages/|/vlmguard(_\w+)?/")
+_GATHERS = re.compile(
+    r"\ball_(?:gather|reduce|to_all)|reduce_scatter|Gather\w*Layer|get_world_size"
+)
 _DTYPES = re.compile(r"\b(BFloat16|Half|c10::)|same dtype|scalar type|dtype mismatch", re.I)
 
 
@@ -96,6 +101,7 @@ class Script:
         machine.answers(self.scene.single or self.looks, self.spec["launched"], self.spec["paths"],
                         self.limits.append)  # fmt: skip
         in_rank._not_saving()
+        loaders.in_order()
         tiny_models.give(self.tiny)
         self.settled.watch()
         if self.is_reference or self.looks:
@@ -178,8 +184,7 @@ class Script:
         if _own(trainer, "_get_train_sampler"):
             self.limits.append("_get_train_sampler: its own order of rows was not rehearsed")
         if _own(trainer, "get_train_dataloader"):
-            self.limits.append("get_train_dataloader: its own loader deals the rows in its own "
-                               "order, so no other order was forced")  # fmt: skip
+            self.limits.append("get_train_dataloader: its own loader, without its shuffling")
 
     def _look(self, trainer: Any, count: int) -> None:
         """What the script asks for, as plain data."""
@@ -191,7 +196,7 @@ class Script:
         usual = {each.name: each.default for each in args.__dataclass_fields__.values()}
         limits = settled_arguments.limits(given, usual.get)
         limits.append(settled_arguments.own_numbers(given))
-        limits += ["a streamed data set: its first rows, as a list"] if streamed else []
+        limits += ["a streamed data set: its first rows"] if streamed else []
         base = getattr(trainer.model, "get_base_model", lambda: trainer.model)()
         fsdp = given.get("fsdp") or ""
         self.told["facts"] = {
@@ -201,6 +206,7 @@ class Script:
             "deepspeed": settled_arguments.stage(given.get("deepspeed")),
             "fsdp": bool(fsdp), "fsdp_config": _plain(given.get("fsdp_config")),
             "own_loss": own_loss(trainer), "own_tokens": _own_tokens(args),
+            "gathers": gathers(trainer.model), "callbacks": _callbacks(trainer),
             "trainer": type(trainer).__name__, "model": type(base).__name__, "weights": count,
             "full": sum(made["full"] for made in self.tiny.met.values()),
             "small": sum(made["weights"] for made in self.tiny.met.values()),
@@ -215,8 +221,11 @@ class Script:
 
         @functools.wraps(step)
         def heard(model: Any, inputs: Any, *args: Any, **named: Any) -> Any:
-            self.told["batches"].append(chosen_rows.digest(inputs))
-            return step(model, machine.in_float32(inputs), *args, **named)
+            told = chosen_rows.digest(inputs)
+            self.told["batches"].append(told)
+            given = machine.in_float32(inputs)
+            phase("forward")  # a step of the script's own does not say so
+            return chosen_rows.same(int(told[:8], 16), lambda: step(model, given, *args, **named))
 
         trainer.training_step = heard
 
@@ -267,6 +276,20 @@ def own_loss(trainer: Any) -> list[str]:
              if name in vars(kind) and not _of_framework(kind)]  # fmt: skip
     given = getattr(trainer, "compute_loss_func", None)
     return [*found, *(["compute_loss_func"] if given is not None else [])]
+
+
+def gathers(model: Any) -> list[str]:
+    """Classes of the model that are the script's own and ask other ranks in their code."""
+    kinds = {type(each) for each in model.modules() if not _of_framework(type(each))}
+    files = {kind.__name__: kind.forward.__code__.co_filename for kind in kinds
+             if hasattr(getattr(kind, "forward", None), "__code__")}  # fmt: skip
+    return [name for name, file in sorted(files.items()) if os.path.isfile(file)
+            and _GATHERS.search(Path(file).read_text("utf-8", "replace"))]  # fmt: skip
+
+
+def _callbacks(trainer: Any) -> list[str]:
+    kinds = [type(each) for each in trainer.callback_handler.callbacks]
+    return [kind.__name__ for kind in kinds if not _of_framework(kind)]
 
 
 def _of_framework(kind: Any) -> bool:

@@ -27,10 +27,14 @@ from vlmguard.rehearse.verdict import CANNOT, HANG, RIGHT, WRONG, Judgement
 
 LOOK = "your script"
 AFTER = "what comes after train(): it was not run"
+SAME_ROWS = "each rank gets the same rows: its loader does not deal them to the ranks"
 UNSHOWN = ("saving", "evaluation")
 _LAYER = re.compile(r"\b(?:layers?|blocks?|h)(?:\\*\.|\[)[(\[]?\d")
 FEW, ALL = 4, 1000
-ACCUMULATION = 2
+ACCUMULATION, OWN_ACCUMULATION = 2, 8
+"""Of a step, at most; an own loss may count on how many there are."""
+LATER = 4
+"""Steps more where a callback of the script's own may change something in one of them."""
 STRATEGIES = ("single", "ddp", "zero1", "zero2", "zero3", "fsdp2")
 
 
@@ -141,10 +145,12 @@ def _settled(request: Request, looked: Looked) -> Request:
         raise Cannot(f"{request.name}: {kind} in one process: give the number of ranks, as in "
                      "--world 8")  # fmt: skip
     accumulation = int(facts["accumulation"])
+    most = OWN_ACCUMULATION if facts["own_loss"] else ACCUMULATION
     return replace(
         request, strategy=kind, batch=int(facts["batch"]), blocks=True,
-        accumulation=min(accumulation, ACCUMULATION), own_accumulation=accumulation,
+        accumulation=min(accumulation, most), own_accumulation=accumulation,
         paired=request.world > 1 and bool(facts["own_loss"] or facts["own_tokens"]
+                                          or facts["gathers"]
                                           or facts["trainer"].startswith("KTO")),
         data=(request.entry,), towers=tuple(one for one in facts["towers"] if one != "other"),
     )  # fmt: skip
@@ -172,6 +178,8 @@ def _passes(hooks: Any, request: Request, looked: Looked, tell: Tell) -> dict[st
     for model in facts["models"]:
         hooks.ready(Path(model))
     windows = training_rows.orders(rows, request.ranks, request.thorough, generates=False)
+    if facts["callbacks"]:
+        windows[-1] = replace(windows[-1], steps=windows[-1].steps + LATER)
     commands = _commands(hooks, request, looked, windows, rows)
     passes = Rehearsal(request, commands, windows, rows, hooks.act, tell)
     off, on = _both(passes, request)
@@ -204,7 +212,10 @@ def _commands(
 def _both(passes: Rehearsal, request: Request) -> tuple[Judgement, Judgement | None]:
     """Guard off and on. A script that fails on one rank without a wrapper says nothing of ranks."""
     _, result, own = passes.reference()
-    if result.verdict != "ok":
+    off = None
+    if own > 1 and result.verdict in ("hang", "mismatch"):  # ranks part, whatever wraps the model
+        off = _trained(passes.guard(on=False))
+    if result.verdict != "ok" and (off is None or off.kind != HANG):
         cause = result.cause
         told = f"{cause.error}: {' '.join((cause.message or '').split())[:400]}" if cause else ""
         where = "one rank without a wrapper" if own == 1 else "ranks under plain DDP"
@@ -212,7 +223,7 @@ def _both(passes: Rehearsal, request: Request) -> tuple[Judgement, Judgement | N
         why = told.partition(": ")[2] if told.startswith("NotHere: ") else why
         return Judgement(CANNOT, why=f"{request.name}: {why}" if request.name not in why else why),\
             None  # fmt: skip
-    off = _trained(_same_rows(passes, passes.guard(on=False)))
+    off = off or _trained(_same_rows(passes, passes.guard(on=False)))
     on = None
     if "on" in request.passes and off.kind != CANNOT:
         on = _trained(_same_rows(passes, passes.guard(on=True)))
@@ -236,10 +247,16 @@ def _same_rows(passes: Rehearsal, found: Judgement) -> Judgement:
     ours = [outcome.value["batches"] for outcome in result.outcomes]
     theirs = [outcome.value["batches"] for outcome in reference.outcomes]
     whole = theirs if own > 1 else _dealt(theirs[0], len(ours))
+    if len(ours) > 1 and all(ours) and _alike(ours) and len(set(ours[0])) > 1:
+        return Judgement(WRONG, why=SAME_ROWS, off=1.0)
     if all(ours) and ours == whole:
         return found
     return Judgement(CANNOT, why="its ranks do not get the rows that one rank gets in their order: "
                      "it deals or changes its rows in its own way")  # fmt: skip
+
+
+def _alike(batches: Sequence[Sequence[str]]) -> bool:
+    return all(list(one) == list(batches[0]) for one in batches)
 
 
 def _dealt(batches: Sequence[str], world: int) -> list[list[str]]:
