@@ -88,7 +88,7 @@ def test_the_hubs_cache_is_named_and_not_copied(tmp_path):
 
 FACTS = {"deepspeed": {}, "fsdp": False, "fsdp_config": {}, "own_loss": [], "own_tokens": False,
          "trainer": "Trainer", "batch": 1, "accumulation": 12, "towers": ["llm", "other"],
-         "gathers": [], "callbacks": [],
+         "gathers": [], "callbacks": [], "missing": "",
          "full": 70, "small": 7}  # fmt: skip
 
 

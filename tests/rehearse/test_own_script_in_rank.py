@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import types
 
 import pytest
 
@@ -11,7 +12,7 @@ pytest.importorskip("torch")
 import torch
 from torch.utils import data
 
-from vlmguard_transformers.rehearsal import chosen_rows, loaders, machine, own_script
+from vlmguard_transformers.rehearsal import chosen_rows, loaders, machine, own_parts
 
 
 class Numbers(data.Dataset):
@@ -104,5 +105,40 @@ class Gathers(torch.nn.Module):
 
 
 def test_a_model_of_its_own_that_asks_other_ranks_is_known():
-    assert own_script.gathers(torch.nn.Sequential(Gathers(), torch.nn.Linear(1, 1))) == ["Gathers"]
-    assert own_script.gathers(torch.nn.Linear(1, 1)) == []
+    assert own_parts.gathers(torch.nn.Sequential(Gathers(), torch.nn.Linear(1, 1))) == ["Gathers"]
+    assert own_parts.gathers(torch.nn.Linear(1, 1)) == []
+
+
+class Evaluates:
+    """Stands for a Trainer."""
+
+    def __init__(self, metric, found):
+        self.args = types.SimpleNamespace(metric_for_best_model=metric)
+        self.eval_dataset, self.found = list(range(20)), found
+
+    def evaluate(self, rows):
+        assert len(rows) == own_parts.FEW
+        if isinstance(self.found, Exception):
+            raise self.found
+        return self.found
+
+
+GIVEN = {"eval_strategy": "steps", "load_best_model_at_end": True}
+
+
+@pytest.mark.parametrize(("metric", "given", "told"), [
+    ("accuracy", GIVEN, "accuracy is not in what its evaluation gives: eval_loss"),
+    ("eval_loss", GIVEN, ""),
+    (None, GIVEN, ""),
+    ("accuracy", {"eval_strategy": "no"}, ""),
+])  # fmt: skip
+def test_a_metric_that_its_evaluation_does_not_give_is_known(metric, given, told):
+    found = own_parts.missing_metric(Evaluates(metric, {"eval_loss": 1.0}), given, [].append)
+    assert found.partition(": ")[2] == told
+
+
+def test_an_evaluation_that_fails_here_is_left_open():
+    limits = []
+    trainer = Evaluates("accuracy", ValueError("no labels"))
+    assert own_parts.missing_metric(trainer, GIVEN, limits.append) == ""
+    assert limits == ["its evaluation could not be tried here: ValueError: no labels"]

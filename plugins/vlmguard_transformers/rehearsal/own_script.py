@@ -23,6 +23,7 @@ from vlmguard_transformers.rehearsal import (
     in_rank,
     loaders,
     machine,
+    own_parts,
     plain_loss,
     settled_arguments,
     tiny_models,
@@ -32,12 +33,8 @@ LOOK = "your script"
 """The name of the pass in which nothing trains: it finds out what the script asks for."""
 LARGEST = 200_000_000
 """Weights of a model that the script makes itself; more do not fit into a rank here."""
-_FRAMEWORKS = ("transformers", "trl", "peft", "accelerate", "torch")
 _LOSS = ("compute_loss", "training_step")
 _ELSEWHERE = re.compile(r"/site-packages/|/vlmguard(_\w+)?/")
-_GATHERS = re.compile(
-    r"\ball_(?:gather|reduce|to_all)|reduce_scatter|Gather\w*Layer|get_world_size"
-)
 _DTYPES = re.compile(r"\b(BFloat16|Half|c10::)|same dtype|scalar type|dtype mismatch", re.I)
 
 
@@ -206,7 +203,9 @@ class Script:
             "deepspeed": settled_arguments.stage(given.get("deepspeed")),
             "fsdp": bool(fsdp), "fsdp_config": _plain(given.get("fsdp_config")),
             "own_loss": own_loss(trainer), "own_tokens": _own_tokens(args),
-            "gathers": gathers(trainer.model), "callbacks": _callbacks(trainer),
+            "gathers": own_parts.gathers(trainer.model),
+            "callbacks": own_parts.callbacks(trainer),
+            "missing": own_parts.missing_metric(trainer, given, limits.append),
             "trainer": type(trainer).__name__, "model": type(base).__name__, "weights": count,
             "full": sum(made["full"] for made in self.tiny.met.values()),
             "small": sum(made["weights"] for made in self.tiny.met.values()),
@@ -273,33 +272,15 @@ class Script:
 def own_loss(trainer: Any) -> list[str]:
     """Functions of the script's own that decide what its loss is."""
     found = [f"{kind.__name__}.{name}" for kind in type(trainer).__mro__ for name in _LOSS
-             if name in vars(kind) and not _of_framework(kind)]  # fmt: skip
+             if name in vars(kind) and not own_parts.of_framework(kind)]  # fmt: skip
     given = getattr(trainer, "compute_loss_func", None)
     return [*found, *(["compute_loss_func"] if given is not None else [])]
-
-
-def gathers(model: Any) -> list[str]:
-    """Classes of the model that are the script's own and ask other ranks in their code."""
-    kinds = {type(each) for each in model.modules() if not _of_framework(type(each))}
-    files = {kind.__name__: kind.forward.__code__.co_filename for kind in kinds
-             if hasattr(getattr(kind, "forward", None), "__code__")}  # fmt: skip
-    return [name for name, file in sorted(files.items()) if os.path.isfile(file)
-            and _GATHERS.search(Path(file).read_text("utf-8", "replace"))]  # fmt: skip
-
-
-def _callbacks(trainer: Any) -> list[str]:
-    kinds = [type(each) for each in trainer.callback_handler.callbacks]
-    return [kind.__name__ for kind in kinds if not _of_framework(kind)]
-
-
-def _of_framework(kind: Any) -> bool:
-    return str(kind.__module__).partition(".")[0] in _FRAMEWORKS
 
 
 def _own(trainer: Any, name: str) -> bool:
     """Whether the script itself says how."""
     kind = next(each for each in type(trainer).__mro__ if name in vars(each))
-    return not _of_framework(kind)
+    return not own_parts.of_framework(kind)
 
 
 def _own_tokens(args: Any) -> bool:

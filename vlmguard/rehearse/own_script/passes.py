@@ -300,6 +300,9 @@ def _answer(
     off, on = sides
     facts = looked.facts
     whole = verdict.overall(off, on) if on else off
+    if whole.kind == RIGHT and facts["missing"]:
+        why = f"what was run here was right, and its first evaluation will fail: {facts['missing']}"
+        whole = Judgement(CANNOT, why=why)
     mended = []
     if off.kind not in (RIGHT, CANNOT) and on is not None and on.kind == RIGHT:
         mended = [code for code, told in passes.fixes.items() if told.startswith(("fixed", "set"))]
