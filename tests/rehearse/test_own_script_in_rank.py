@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import types
 
 import pytest
@@ -96,6 +97,20 @@ def test_tensors_that_are_asked_for_on_a_gpu_are_made_here(monkeypatch):
     assert made.to(0).device.type == "cpu"
     with torch.device("meta"):
         assert torch.empty(2).is_meta
+
+
+def test_a_module_beside_the_script_comes_before_a_package(tmp_path, monkeypatch):
+    (tmp_path / "datasets").mkdir()
+    (tmp_path / "datasets" / "mine.py").write_text("")
+    (tmp_path / "json.py").write_text("")
+    package = types.SimpleNamespace(__file__="/elsewhere/datasets/__init__.py")
+    monkeypatch.setitem(sys.modules, "datasets", package)
+    monkeypatch.setitem(sys.modules, "datasets.splits", package)
+    machine.own_names(str(tmp_path / "other"))
+    assert "datasets" in sys.modules
+    machine.own_names(str(tmp_path))
+    assert not {"datasets", "datasets.splits"} & set(sys.modules)
+    assert "json" in sys.modules
 
 
 class Gathers(torch.nn.Module):

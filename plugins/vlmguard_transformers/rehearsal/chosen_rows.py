@@ -93,11 +93,7 @@ def chosen(rows: Any, places: Sequence[int]) -> Any:
     """The rows at these places, in this order: of the same kind where a Trainer asks for it."""
     if streamed(rows):
         return _stream(rows, places)
-    try:
-        import datasets
-    except ImportError:
-        datasets = None
-    if datasets is not None and isinstance(rows, datasets.Dataset):
+    if any(kind.__module__ == "datasets.arrow_dataset" for kind in type(rows).__mro__):
         return rows.select(list(places))
     return _wrapped(rows, list(places))
 

@@ -7,6 +7,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -194,6 +195,19 @@ def _asked_by(paths: tuple[str, ...]) -> bool:
         return False
     file = frame.f_code.co_filename
     return file.startswith(paths) and "site-packages" not in file
+
+
+def own_names(folder: str) -> None:
+    """A module that lies beside the script comes before a loaded package of its name."""
+    there = Path(folder)
+    kept = {*sys.stdlib_module_names, *_LIBRARIES} - {"datasets"}
+    for name in [each for each in sys.modules if "." not in each and each not in kept]:
+        file = str(getattr(sys.modules[name], "__file__", None) or "")
+        if not file or file.startswith(f"{folder}/") or name.startswith(("_", "vlmguard")):
+            continue
+        if (there / f"{name}.py").is_file() or any((there / name).glob("*.py")):
+            for each in [one for one in sys.modules if one.partition(".")[0] == name]:
+                del sys.modules[each]
 
 
 def no_checkpointing() -> None:

@@ -122,6 +122,7 @@ class Script:
                 sys.argv[0] = target[3:]
                 runpy.run_module(target[3:], run_name="__main__", alter_sys=True)
             else:
+                machine.own_names(os.path.dirname(os.path.realpath(target)))
                 runpy.run_path(target, run_name="__main__")
 
     def _ends_behind_train(self) -> None:
