@@ -86,6 +86,10 @@ def test_what_is_streamed_stays_so():
     assert list(found) == ["e", "a", "a"]
 
 
+def scripted(x):
+    return x + torch.ones(2)
+
+
 def test_tensors_that_are_asked_for_on_a_gpu_are_made_here(monkeypatch):
     for name in (*machine._MAKERS, "load"):
         monkeypatch.setattr(torch, name, getattr(torch, name))
@@ -97,6 +101,7 @@ def test_tensors_that_are_asked_for_on_a_gpu_are_made_here(monkeypatch):
     assert made.to(0).device.type == "cpu"
     with torch.device("meta"):
         assert torch.empty(2).is_meta
+    assert torch.jit.script(scripted)(made).tolist() == [1.0, 1.0]
 
 
 def test_a_module_beside_the_script_comes_before_a_package(tmp_path, monkeypatch):

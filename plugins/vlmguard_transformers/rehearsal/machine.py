@@ -59,14 +59,14 @@ def _devices(limit: Limit) -> None:
         setattr(torch.cuda, name, lambda *_, **__: None)
 
 
-_MAKERS = ("arange", "as_tensor", "empty", "empty_like", "eye", "full", "full_like", "linspace",
-           "ones", "ones_like", "rand", "randint", "randn", "randperm", "tensor", "zeros",
-           "zeros_like")  # fmt: skip
+_MAKERS = ("arange", "as_tensor", "empty", "eye", "full", "linspace", "ones", "rand", "randint",
+           "randn", "randperm", "tensor", "zeros")  # fmt: skip
 
 
 def _tensors_here() -> None:
     """A tensor that is asked for on a GPU is made here."""
     import torch
+    from torch.jit import _builtins
     from torch.utils._device import _device_constructors
 
     _device_constructors()  # kept: ``with torch.device("meta")`` knows makers by what they are now
@@ -83,6 +83,8 @@ def _tensors_here() -> None:
                     named[name] = here(named[name])
             return own(*args, **named)
 
+        if known := _builtins._find_builtin(own):  # code that is compiled by ``torch.jit.script``
+            _builtins._register_builtin(made, known)
         return made
 
     for name in (*_MAKERS, "load"):
