@@ -68,6 +68,13 @@ def test_what_trains_at_some_of_the_steps_only_says_nothing():
     assert "b trains at some" in compare.difference([(BEFORE, AFTER)], (BEFORE, less), True).fault
 
 
+def test_ranks_part_in_what_trains_at_some_of_the_steps_only():
+    """A callback unfreezes it behind DDP's back."""
+    one, other = {**AFTER, "c": weights(c=[1.0])["c"]}, {**AFTER, "c": weights(c=[1.5])["c"]}
+    found = compare.difference([(BEFORE, one), (BEFORE, other)], (BEFORE, one), True)
+    assert ("c trains at some" in found.fault, found.drift) == (True, (0.5, "c"))
+
+
 def test_nothing_moved():
     assert compare.difference([(BEFORE, BEFORE)], (BEFORE, BEFORE), True).moved == frozenset()
 

@@ -7,10 +7,9 @@ import sys
 
 import torch
 from torch import nn
-from torch.utils.data import DistributedSampler, RandomSampler
 
 from vlmguard.ranks import run
-from vlmguard_transformers.rehearsal import loop_rows, loop_wrappers, own_loop, plain_wrappers
+from vlmguard_transformers.rehearsal import loop_wrappers, own_loop, plain_wrappers
 
 
 class Outer(nn.Module):
@@ -27,15 +26,6 @@ def test_the_model_is_the_outermost_module_around_what_the_optimizer_holds():
     assert own_loop.holder([one.head.weight]) is one
     assert own_loop.holder([one.head.weight, other.head.weight]) is None
     assert own_loop.holder([]) is None
-
-
-def test_only_torchs_own_sampler_deals_as_it_does():
-    rows = list(range(4))
-    own = type("Own", (DistributedSampler,), {})
-    dealt = DistributedSampler(rows, num_replicas=2, rank=0)
-    assert loop_rows.dealer(dealt) == loop_rows.BY_SAMPLER
-    assert loop_rows.dealer(own(rows, num_replicas=2, rank=0)) == ""
-    assert loop_rows.dealer(RandomSampler(rows)) == ""
 
 
 def test_deepspeeds_batches_are_those_of_two_ranks_of_many():
@@ -85,8 +75,9 @@ def test_the_reference_has_no_wrapper():
 
 ANSWERS = """
 import os, torch
-from vlmguard_transformers.rehearsal import on_cpu
+from vlmguard_transformers.rehearsal import machine, on_cpu
 told = []
+machine.answers(False, True, (), told.append, in_float32=True)
 on_cpu.answers(os.environ, 2, told.append)
 device = torch.device("cuda", 1)
 assert torch.zeros(2, device=device, dtype=torch.bfloat16).dtype == torch.float32

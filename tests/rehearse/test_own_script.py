@@ -103,7 +103,8 @@ def test_the_hubs_cache_is_named_and_not_copied(tmp_path):
 
 
 FACTS = {"deepspeed": {}, "fsdp": False, "fsdp_config": {}, "own_loss": [], "own_tokens": False,
-         "trainer": "Trainer", "batch": 1, "accumulation": 4, "towers": ["llm", "other"],
+         "trainer": "Trainer", "batch": 1, "accumulation": 12, "towers": ["llm", "other"],
+         "gathers": [], "callbacks": [], "missing": "",
          "full": 70, "small": 7}  # fmt: skip
 
 
@@ -124,12 +125,12 @@ def test_the_strategy_is_the_scripts_or_its_launchers(facts, accelerate, strateg
 
 
 def test_a_loop_may_do_without_a_wrapper():
-    facts = {**FACTS, "wrapped": [], "dealt": "itself"}
+    facts = {**FACTS, "wrapped": [], "loader": None}
     assert own_passes.strategy(request(loop=True), facts) == own_passes.NONE
     assert own_passes.strategy(request(loop=True, world=1), facts) == "single"
     assert own_passes.strategy(request(loop=True), {**facts, "wrapped": ["ddp"]}) == "ddp"
     found = own_passes._settled(request(loop=True), own_passes.Looked(facts, {}))
-    assert (found.paired, found.accumulation) == (True, 4)
+    assert (found.paired, found.accumulation) == (True, 12)
 
 
 def test_what_a_loop_is_as_right_as():
@@ -145,8 +146,12 @@ def test_what_a_loop_is_as_right_as():
 def test_what_the_look_has_found_is_in_the_request():
     looked = own_passes.Looked({**FACTS, "own_loss": ["T.compute_loss"]}, {})
     found = own_passes._settled(request(), looked)
-    assert (found.strategy, found.accumulation, found.own_accumulation) == ("ddp", 2, 4)
+    assert (found.strategy, found.accumulation, found.own_accumulation) == ("ddp", 8, 12)
     assert found.paired, "a loss of its own may depend on the number of ranks"
+    plain = own_passes._settled(request(), own_passes.Looked(FACTS, {}))
+    assert (plain.accumulation, plain.paired) == (2, False)
+    gathers = own_passes.Looked({**FACTS, "gathers": ["Embedder"]}, {})
+    assert own_passes._settled(request(), gathers).paired, "its model asks the other ranks"
     assert found.towers == ("llm",)
     assert looked.shrunk == 10
     with pytest.raises(own_passes.Cannot, match="in one process"):
@@ -181,7 +186,7 @@ def ended(batches):
 @pytest.mark.parametrize(("ours", "theirs", "own", "kind"), [
     ([["a", "c"], ["b", "d"]], [["a", "b", "c", "d"]], 1, "right"),
     ([["a", "c"], ["b", "x"]], [["a", "b", "c", "d"]], 1, "cannot tell"),
-    ([["a", "c"], ["a", "c"]], [["a", "b", "c", "d"]], 1, "cannot tell"),
+    ([["a", "a"], ["a", "a"]], [["a", "b", "c", "d"]], 1, "cannot tell"),
     ([[], []], [[]], 1, "cannot tell"),
     ([["a"], ["b"]], [["a"], ["b"]], 2, "right"),
     ([["a"], ["b"]], [["b"], ["a"]], 2, "cannot tell"),
@@ -192,6 +197,40 @@ def test_numbers_are_judged_only_where_ranks_had_the_references_batches(ours, th
         assert found.kind == (before if kind == "right" else kind)
     failed = Judgement("crash")
     assert own_passes._same_rows(Heard(ours, theirs, own), failed) is failed
+
+
+@pytest.mark.parametrize(("theirs", "own"), [
+    ([["a", "b", "c", "d"]], 1),
+    ([["a", "c"], ["a", "c"]], 2),
+])  # fmt: skip
+def test_ranks_that_get_the_same_rows_are_wrong(theirs, own):
+    found = own_passes._same_rows(Heard([["a", "c"], ["a", "c"]], theirs, own), Judgement("right"))
+    assert (found.kind, found.why) == ("silently wrong", own_passes.SAME_ROWS)
+
+
+class Parts:
+    """Stands for passes of a script whose ranks part under plain DDP, too."""
+
+    def __init__(self, off, own=2):
+        self.request, self.unbalanced, self.own, self.off = request(), "", own, off
+        self.last = None
+
+    def reference(self):
+        return None, Result("mismatch", [], []), self.own
+
+    def guard(self, on):
+        return self.off
+
+
+@pytest.mark.parametrize(("off", "own", "kind"), [
+    (Judgement("hang", step=1), 2, "hang"),
+    (Judgement("hang", step=0), 2, "cannot tell"),
+    (Judgement("right"), 2, "cannot tell"),
+    (Judgement("hang", step=1), 1, "cannot tell"),
+])  # fmt: skip
+def test_ranks_that_part_whatever_wraps_the_model_hang(off, own, kind):
+    found, on = own_passes._both(Parts(off, own), request(passes=("off",)))
+    assert (found.kind, on) == (kind, None)
 
 
 def test_a_loss_of_its_own_is_named():

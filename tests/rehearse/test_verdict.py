@@ -127,6 +127,21 @@ def test_ranks_that_drift_apart_are_wrong():
     assert "by 50%" in found.why
 
 
+@pytest.mark.parametrize("trap", [verdict.engaged, verdict.comparable])
+def test_ranks_that_drift_apart_are_wrong_where_no_more_can_be_said(trap):
+    apart = [replace(one, drift=(0.5, "model.b")) for one in TRAPS[trap].differences]
+    found = judged(replace(TRAPS[trap], differences=apart))
+    assert found.kind == WRONG
+    assert trap(TRAPS[trap]) in found.why
+
+
+def test_a_forward_past_ddp_is_compared():
+    apart = TRAPS[verdict.engaged]
+    assert verdict.unused(apart)
+    assert not verdict.unused(replace(apart, wrapped=("none", "none")))
+    assert not verdict.unused(replace(apart, strategy="zero2"))
+
+
 def test_wrong_is_told_where_a_tower_was_not_looked_at_too():
     bad = Difference({"model.b": 1.0}, moved=frozenset({"model.b"}))
     assert judged(replace(GOOD, differences=(bad, bad))).kind == WRONG

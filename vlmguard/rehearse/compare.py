@@ -126,7 +126,10 @@ def difference(
             return Difference(fault=f"{other} begins with other weights than the reference's")
     parted = sorted(name for one in (after, wanted) for name in set(known) ^ set(one))
     if parted:
-        return Difference(fault=f"{parted[0]} trains at some of the steps only")
+        ends = [{name: end[name] for name in end if all(name in one for _, one in ranks)}
+                for _, end in ranks]  # fmt: skip
+        return Difference(drift=drift(ends, {}),
+                          fault=f"{parted[0]} trains at some of the steps only")  # fmt: skip
     updates = {name: _wide(wanted[name]) - _wide(known[name]) for name in known}
     sizes = {name: float(np.linalg.norm(update)) for name, update in updates.items()}
     top = max(sizes.values(), default=0.0)

@@ -152,7 +152,7 @@ class Rehearsal:
         kind = "single" if self.request.loop else self.request.strategy  # its numbers tell
         seen = replace(seen_of(result, self.windows[-1].last, kind), towers=towers,
                        windows=self.windows, wanted=self._wanted(towers))  # fmt: skip
-        if verdict.steps_ran(seen) or verdict.engaged(seen):
+        if verdict.steps_ran(seen) or (verdict.engaged(seen) and not verdict.unused(seen)):
             return verdict.judged(seen)
         compared = self._differences(scene, self.windows)
         if isinstance(compared, str):

@@ -116,6 +116,11 @@ def engaged(seen: Seen) -> str:
     return f"wrapped by {other[0]}, not by {seen.strategy}" if other else ""
 
 
+def unused(seen: Seen) -> bool:
+    """DDP stands around the model, and whatever was reduced, ranks that train apart are wrong."""
+    return seen.strategy == "ddp" and set(seen.wrapped) == {"DistributedDataParallel"}
+
+
 def comparable(seen: Seen) -> str:
     """Both began alike and say numbers."""
     if len(seen.differences) != len(seen.windows):
@@ -163,8 +168,8 @@ def judged(seen: Seen, safeguards: Sequence[Safeguard] | None = None) -> Judgeme
     """
     for check in safeguards if safeguards is not None else SAFEGUARDS:
         reason = check(seen)
-        if reason and check in (towers_looked_at, beyond_rounding) and (found := wrong(seen)):
-            return found
+        if reason and check is not steps_ran and (found := wrong(seen)):
+            return replace(found, why="; ".join(filter(None, (found.why, _more(check, reason)))))
         if reason:
             return Judgement(CANNOT, why=reason)
     if found := wrong(seen):
@@ -172,6 +177,11 @@ def judged(seen: Seen, safeguards: Sequence[Safeguard] | None = None) -> Judgeme
     last = max((one.worst for one in seen.differences), default=0.0)
     count = max((len(one.moved) for one in seen.differences), default=0)
     return Judgement(RIGHT, off=last, judged=count)
+
+
+def _more(check: Safeguard, reason: str) -> str:
+    """What explains an update that is wrong."""
+    return reason if check in (engaged, comparable) else ""
 
 
 def balanced(found: Judgement, unbalanced: str) -> Judgement:

@@ -4,15 +4,11 @@ a choice of them in a set order."""
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
 from vlmguard_torch.media.kinds import kinds_of
-from vlmguard_transformers.rehearsal import chosen_rows, on_cpu
-
-BY_SAMPLER, BY_BATCH, ITSELF = "sampler", "batch", "itself"
-"""Who deals rows to ranks: a `DistributedSampler`, accelerate by batches, or the script itself."""
+from vlmguard_transformers.rehearsal import chosen_rows, loaders
 
 
 class Loaders:
@@ -34,18 +30,14 @@ class Loaders:
         from torch.utils.data import DataLoader
 
         own, rows = DataLoader.__init__, DataLoader.__iter__
-        signature = inspect.signature(own)
 
         @functools.wraps(own)
-        def made(loader: Any, *args: Any, **named: Any) -> None:
-            given = dict(signature.bind(loader, *args, **named).arguments)
-            del given["self"]
-            given = on_cpu.loader_arguments(given)
+        def made(loader: Any, dataset: Any, *args: Any, **named: Any) -> None:
             if not type(loader).__module__.startswith("accelerate"):
                 self.every.append(loader)
                 if not self.looks and len(self.every) - 1 == self.spec["loader"]:
-                    given = self._chosen(given)
-            own(loader, **given)
+                    dataset = self._chosen(dataset, named.get("sampler"))
+            own(loader, dataset, *args, **named)
 
         @functools.wraps(rows)
         def begun(loader: Any) -> Any:
@@ -55,20 +47,19 @@ class Loaders:
         DataLoader.__init__ = made  # type: ignore[method-assign]
         DataLoader.__iter__ = begun  # type: ignore[method-assign]
 
-    def _chosen(self, given: dict[str, Any]) -> dict[str, Any]:
-        places, rows = self.spec["places"], given["dataset"]
+    def _chosen(self, rows: Any, sampler: Any) -> Any:
+        places = self.spec["places"]
         if not places or max(places) >= len(rows):
-            return given
-        given = {**given, "dataset": chosen_rows.chosen(rows, places), "shuffle": None}
-        sampler = given.pop("sampler", None)
-        if dealer(sampler) == BY_SAMPLER:
-            type(sampler).__init__(sampler, given["dataset"], num_replicas=sampler.num_replicas,
-                                   rank=sampler.rank, shuffle=False)  # fmt: skip
-            given["sampler"] = sampler
-        return given
+            return rows
+        found = chosen_rows.chosen(rows, places)
+        if sampler is not None:  # they ask it for its rows
+            for name in ("dataset", "data_source"):
+                if hasattr(sampler, name):
+                    setattr(sampler, name, found)
+        return found
 
     def facts(self, trains: Any, batch: Mapping[str, Any], by_batch: bool) -> dict[str, Any]:
-        """What is known of the rows, as plain data.
+        """What is known of the rows, as plain data; no "loader" if the script deals them itself.
 
         Args:
             trains: the loader of the last batch; None if there was none.
@@ -77,26 +68,16 @@ class Loaders:
         """
         loader = next((each for each in self.every if trains is not None
                        and each.dataset is trains.dataset), None)  # fmt: skip
-        dealt, size = ITSELF, (loader.batch_size if loader is not None else None) or 0
-        if size:
-            dealt = dealer(loader.sampler) or (BY_BATCH if by_batch and _plain(loader) else ITSELF)
-        if dealt == ITSELF:
+        size = (loader.batch_size if loader is not None else None) or 0
+        if not size or not (loaders.is_dealt(loader) or (by_batch and _plain(loader))):
             kind = "+".join(kinds_of(batch)) or "text"
             return {"rows": [{"place": 0, "kind": kind}], "count": 0, "batch": max(size, 1),
-                    "loader": None, "dealt": dealt}  # fmt: skip
+                    "loader": None}  # fmt: skip
         rows, total = chosen_rows.kinds(loader.dataset, loader.collate_fn, True)
-        return {"rows": rows, "count": total, "batch": size, "dealt": dealt,
-                "loader": self.every.index(loader)}  # fmt: skip
+        return {"rows": rows, "count": total, "batch": size, "loader": self.every.index(loader)}
 
 
 def _plain(loader: Any) -> bool:
     from torch.utils.data import RandomSampler, SequentialSampler
 
     return type(loader.sampler) in (RandomSampler, SequentialSampler)
-
-
-def dealer(sampler: Any) -> str:
-    """`BY_SAMPLER` for torch's own; "" for any other."""
-    from torch.utils.data import DistributedSampler
-
-    return BY_SAMPLER if type(sampler) is DistributedSampler else ""

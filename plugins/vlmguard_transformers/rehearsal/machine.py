@@ -7,6 +7,8 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 Limit = Callable[[str], None]
@@ -17,10 +19,19 @@ _LIBRARIES = ("accelerate", "datasets", "deepspeed", "huggingface_hub", "peft", 
 """Wherever they lie, on PYTHONPATH, too."""
 
 
-def answers(single: bool, launched: bool, paths: Sequence[str], limit: Limit) -> None:
-    """From now on, in this process. single: no launcher's variables are set and no group is there,
-    although the script may count on both."""
+def answers(
+    single: bool, launched: bool, paths: Sequence[str], limit: Limit, in_float32: bool = False
+) -> None:
+    """From now on, in this process.
+
+    Args:
+        single: no launcher's variables are set and no group is there, although the script may count
+            on both.
+        in_float32: no tensor is made with 16 bits.
+    """
     _devices(limit)
+    _tensors_here(*([whole] if in_float32 else []))
+    _cards(tuple(paths))
     _groups(single)
     _few_processes()
     if single and launched:
@@ -50,9 +61,83 @@ def _devices(limit: Limit) -> None:
     for name in ("cuda", "half", "bfloat16"):
         setattr(kind, name, lambda self, *_, **__: self)
     torch.Tensor.cuda = lambda self, *_, **__: self
-    torch.cuda.set_device = lambda *_: None
-    torch.cuda.empty_cache = lambda *_: None
-    torch.cuda.manual_seed_all = lambda *_: None
+    for name in ("set_device", "empty_cache", "manual_seed_all", "synchronize", "ipc_collect",
+                 "reset_peak_memory_stats"):  # fmt: skip
+        setattr(torch.cuda, name, lambda *_, **__: None)
+
+
+_MAKERS = ("arange", "as_tensor", "empty", "eye", "full", "linspace", "ones", "rand", "randint",
+           "randn", "randperm", "tensor", "zeros", "zeros_like", "ones_like", "empty_like",
+           "full_like", "rand_like", "randn_like")  # fmt: skip
+
+
+def whole(value: Any) -> Any:
+    """float32 in the place of a dtype of 16 bits."""
+    import torch
+
+    return torch.float32 if value in (torch.bfloat16, torch.float16) else value
+
+
+def _tensors_here(number: Callable[[Any], Any] = lambda value: value) -> None:
+    """A tensor that is asked for on a GPU is made here. number: what a dtype is replaced by."""
+    import torch
+    from torch.jit import _builtins
+    from torch.utils._device import _device_constructors
+
+    _device_constructors()  # kept: ``with torch.device("meta")`` knows makers by what they are now
+
+    def here(value: Any) -> Any:
+        if isinstance(value, torch.dtype):
+            return number(value)
+        gpu = isinstance(value, torch.device) and value.type == "cuda"
+        return "cpu" if gpu or (isinstance(value, str) and value.startswith("cuda")) else value
+
+    def wrapped(own: Any) -> Any:
+        @functools.wraps(own)
+        def made(*args: Any, **named: Any) -> Any:
+            for name in ("device", "map_location", "dtype"):
+                if name in named:
+                    named[name] = here(named[name])
+            return own(*args, **named)
+
+        if known := _builtins._find_builtin(own):  # code that is compiled by ``torch.jit.script``
+            _builtins._register_builtin(made, known)
+        return made
+
+    for name in (*_MAKERS, "load"):
+        setattr(torch, name, wrapped(getattr(torch, name)))
+    to = wrapped(torch.Tensor.to)
+
+    @functools.wraps(torch.Tensor.to)
+    def moved(self: Any, *args: Any, **named: Any) -> Any:
+        if args and type(args[0]) is int:  # a GPU's number
+            args = ("cpu", *args[1:])
+        return to(self, *map(here, args), **named)
+
+    torch.Tensor.to = moved
+
+
+def _cards(paths: tuple[str, ...]) -> None:
+    """To the script's own files each rank has a GPU."""
+    import torch
+
+    there = torch.cuda.is_available
+    torch.cuda.is_available = lambda: there() or _asked_by(paths)
+    if there():
+        return
+    size = 80 << 30
+    card = SimpleNamespace(name="GPU", major=9, minor=0, total_memory=size,
+                           multi_processor_count=100)  # fmt: skip
+    for name, told in (("current_device", 0), ("get_device_capability", (9, 0)),
+                       ("get_device_name", "GPU"), ("get_device_properties", card),
+                       ("is_bf16_supported", True), ("mem_get_info", (size, size))):  # fmt: skip
+        own = getattr(torch.cuda, name)
+
+        @functools.wraps(own)
+        def asked(*args: Any, _own: Any = own, _told: Any = told, **named: Any) -> Any:
+            return _told if _asked_by(paths) else _own(*args, **named)
+
+        setattr(torch.cuda, name, asked)
 
 
 def _groups(single: bool) -> None:
@@ -72,6 +157,8 @@ def _groups(single: bool) -> None:
 
 
 def _alone(dist: Any) -> None:
+    if engine := sys.modules.get("deepspeed"):  # it would ask MPI who is there
+        engine.init_distributed = lambda *_, **__: None  # type: ignore[attr-defined]
     for name, value in (("get_rank", 0), ("get_world_size", 1), ("barrier", None)):
         own = getattr(dist, name)
 
@@ -124,10 +211,24 @@ def _asked_by(paths: tuple[str, ...]) -> bool:
         ("os.py", "_collections_abc.py", "<frozen os>", "<frozen _collections_abc>")
     ):
         frame = frame.f_back  # type: ignore[assignment]
-    if frame is None or str(frame.f_globals.get("__name__")).partition(".")[0] in _LIBRARIES:
+    name = str(frame.f_globals.get("__name__")).partition(".")[0] if frame else "vlmguard"
+    if frame is None or name in _LIBRARIES or name.startswith("vlmguard"):
         return False
     file = frame.f_code.co_filename
     return file.startswith(paths) and "site-packages" not in file
+
+
+def own_names(folder: str) -> None:
+    """A module that lies beside the script comes before a loaded package of its name."""
+    there = Path(folder)
+    kept = {*sys.stdlib_module_names, *_LIBRARIES} - {"datasets"}
+    for name in [each for each in sys.modules if "." not in each and each not in kept]:
+        file = str(getattr(sys.modules[name], "__file__", None) or "")
+        if not file or file.startswith(f"{folder}/") or name.startswith(("_", "vlmguard")):
+            continue
+        if (there / f"{name}.py").is_file() or any((there / name).glob("*.py")):
+            for each in [one for one in sys.modules if one.partition(".")[0] == name]:
+                del sys.modules[each]
 
 
 def no_checkpointing() -> None:
@@ -156,7 +257,7 @@ def whole_numbers(model: Any, limit: Limit) -> None:
 
 
 def in_float32(inputs: Any) -> Any:
-    """A batch without numbers of 16 bits; the same object where it has none."""
+    """A batch without numbers of 16 bits, also in parts of it; the same object."""
     import torch
 
     if not isinstance(inputs, Mapping):
@@ -166,4 +267,5 @@ def in_float32(inputs: Any) -> Any:
         value = inputs[name]
         if isinstance(value, torch.Tensor) and value.dtype in halves:
             inputs[name] = value.float()  # type: ignore[index]
+        in_float32(value)
     return inputs

@@ -244,7 +244,7 @@ class Loop:
         rows = self.loaders.facts(self.given, self.batch, by_batch)
         config = self.wrapped.get("deepspeed")
         limits = ["its own optimizer: plain SGD in float32, one learning rate, no clipping"]
-        if rows["dealt"] == loop_rows.ITSELF:
+        if rows["loader"] is None:
             limits.append("the script deals its rows itself, so no other order was forced")
         held = {id(each) for group in self.main.param_groups for each in group["params"]}
         outside = [name for name, each in self.model.named_parameters()

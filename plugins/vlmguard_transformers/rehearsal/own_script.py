@@ -15,14 +15,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from vlmguard.ranks import phase
 from vlmguard.rehearse.fixture import REFERENCE, NotHere, Scene
 from vlmguard_torch.layout import towers
 from vlmguard_transformers.rehearsal import (
     chosen_rows,
     closed_off,
     in_rank,
+    loaders,
     machine,
     own_loop,
+    own_parts,
     plain_loss,
     settled_arguments,
     tiny_models,
@@ -30,7 +33,6 @@ from vlmguard_transformers.rehearsal import (
 
 LOOK = "your script"
 """The name of the pass in which nothing trains: it finds out what the script asks for."""
-_FRAMEWORKS = ("transformers", "trl", "peft", "accelerate", "torch")
 _LOSS = ("compute_loss", "training_step")
 _ELSEWHERE = re.compile(r"/site-packages/|/vlmguard(_\w+)?/")
 _DTYPES = re.compile(r"\b(BFloat16|Half|c10::)|same dtype|scalar type|dtype mismatch", re.I)
@@ -96,8 +98,9 @@ class Script:
     def _enter(self) -> None:
         in_rank.enter(self.scene, self.spec["strategy"] == "fsdp2")
         machine.answers(self.scene.single, self.spec["launched"], self.spec["paths"],
-                        self.limits.append)  # fmt: skip
+                        self.limits.append, in_float32=self.spec["loop"])  # fmt: skip
         in_rank._not_saving()
+        loaders.in_order()
         tiny_models.give(self.tiny)
         self.settled.watch()
         if self.is_reference or self.looks:
@@ -126,6 +129,7 @@ class Script:
                 sys.argv[0] = target[3:]
                 runpy.run_module(target[3:], run_name="__main__", alter_sys=True)
             else:
+                machine.own_names(os.path.dirname(os.path.realpath(target)))
                 runpy.run_path(target, run_name="__main__")
 
     def _steps_over(self) -> None:
@@ -137,7 +141,8 @@ class Script:
         limits = [*self.limits, *found["limits"]]
         self.told["reached"] = True
         self.told["facts"] = {**self._of_model(model), **found, "limits": limits,
-                              "own_loss": [], "own_tokens": False, "trainer": ""}  # fmt: skip
+                              "own_loss": [], "own_tokens": False, "trainer": "", "gathers": [],
+                              "callbacks": [], "missing": ""}  # fmt: skip
         raise Reached
 
     def _of_model(self, model: Any) -> dict[str, Any]:
@@ -209,8 +214,7 @@ class Script:
         if _own(trainer, "_get_train_sampler"):
             self.limits.append("_get_train_sampler: its own order of rows was not rehearsed")
         if _own(trainer, "get_train_dataloader"):
-            self.limits.append("get_train_dataloader: its own loader deals the rows in its own "
-                               "order, so no other order was forced")  # fmt: skip
+            self.limits.append("get_train_dataloader: its own loader, without its shuffling")
 
     def _look(self, trainer: Any) -> None:
         """What the script asks for, as plain data."""
@@ -222,7 +226,7 @@ class Script:
         usual = {each.name: each.default for each in args.__dataclass_fields__.values()}
         limits = settled_arguments.limits(given, usual.get)
         limits.append(settled_arguments.own_numbers(given))
-        limits += ["a streamed data set: its first rows, as a list"] if streamed else []
+        limits += ["a streamed data set: its first rows"] if streamed else []
         fsdp = given.get("fsdp") or ""
         self.told["facts"] = {
             "rows": rows, "count": total, "batch": args.per_device_train_batch_size,
@@ -231,6 +235,9 @@ class Script:
             "deepspeed": settled_arguments.stage(given.get("deepspeed")),
             "fsdp": bool(fsdp), "fsdp_config": _plain(given.get("fsdp_config")),
             "own_loss": own_loss(trainer), "own_tokens": _own_tokens(args),
+            "gathers": own_parts.gathers(trainer.model),
+            "callbacks": own_parts.callbacks(trainer),
+            "missing": own_parts.missing_metric(trainer, given, limits.append),
             "trainer": type(trainer).__name__, "limits": limits, **self._of_model(trainer.model),
         }  # fmt: skip
 
@@ -239,8 +246,11 @@ class Script:
 
         @functools.wraps(step)
         def heard(model: Any, inputs: Any, *args: Any, **named: Any) -> Any:
-            self.told["batches"].append(chosen_rows.digest(inputs))
-            return step(model, machine.in_float32(inputs), *args, **named)
+            told = chosen_rows.digest(inputs)
+            self.told["batches"].append(told)
+            given = machine.in_float32(inputs)
+            phase("forward")  # a step of the script's own does not say so
+            return chosen_rows.same(int(told[:8], 16), lambda: step(model, given, *args, **named))
 
         trainer.training_step = heard
 
@@ -288,19 +298,15 @@ class Script:
 def own_loss(trainer: Any) -> list[str]:
     """Functions of the script's own that decide what its loss is."""
     found = [f"{kind.__name__}.{name}" for kind in type(trainer).__mro__ for name in _LOSS
-             if name in vars(kind) and not _of_framework(kind)]  # fmt: skip
+             if name in vars(kind) and not own_parts.of_framework(kind)]  # fmt: skip
     given = getattr(trainer, "compute_loss_func", None)
     return [*found, *(["compute_loss_func"] if given is not None else [])]
-
-
-def _of_framework(kind: Any) -> bool:
-    return str(kind.__module__).partition(".")[0] in _FRAMEWORKS
 
 
 def _own(trainer: Any, name: str) -> bool:
     """Whether the script itself says how."""
     kind = next(each for each in type(trainer).__mro__ if name in vars(each))
-    return not _of_framework(kind)
+    return not own_parts.of_framework(kind)
 
 
 def _own_tokens(args: Any) -> bool:

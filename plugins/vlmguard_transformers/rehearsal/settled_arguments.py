@@ -24,7 +24,7 @@ _OFF: Mapping[str, Any] = {
     "push_to_hub": False, "auto_find_batch_size": False, "full_determinism": False,
     "dataloader_persistent_workers": False, "dataloader_prefetch_factor": None,
     "dataloader_drop_last": False, "neftune_noise_alpha": None, "group_by_length": False,
-    "train_sampling_strategy": "random", "accelerator_config": None, "resume_from_checkpoint": None,
+    "train_sampling_strategy": "random", "resume_from_checkpoint": None,
     "logging_strategy": "steps", "logging_first_step": False, "predict_with_generate": False,
     "activation_offloading": False, "do_eval": False,
 }  # fmt: skip

@@ -80,6 +80,7 @@ class Tiny:
         attention = str(named.get("attn_implementation") or "")
         if "flash" in attention or "/" in attention:
             self.notes.append(f"attn_implementation {attention}: sdpa")
+            kept["attn_implementation"] = "sdpa"
         import torch
         import transformers
         from packaging.version import Version

@@ -33,14 +33,16 @@ AVERAGED = "ranks that average their gradients without a wrapper"
 BY_HAND = f"the same as its own loss on {AVERAGED}"
 CARRIED = "each step adds its gradients to those of the step before: nothing calls zero_grad"
 IS_PLAIN = ", which is the plain cross-entropy"
+SAME_ROWS = "each rank gets the same rows: its loader does not deal them to the ranks"
 UNSHOWN = ("saving", "evaluation")
 _LAYER = re.compile(r"\b(?:layers?|blocks?|h)(?:\\*\.|\[)[(\[]?\d")
 FEW, ALL = 4, 1000
-ACCUMULATION = 2
+ACCUMULATION, OWN_ACCUMULATION = 2, 8
+"""Of a step, at most; an own loss may count on how many there are."""
+LATER = 4
+"""Steps more where a callback of the script's own may change something in one of them."""
 NONE = "no wrapper"
 STRATEGIES = ("single", "ddp", "zero1", "zero2", "zero3", "fsdp2", NONE)
-BY_SAMPLER, ITSELF = "sampler", "itself"
-"""Who deals the rows of a loop to its ranks, as `own_loop` tells it."""
 
 
 class Cannot(Exception):
@@ -154,12 +156,13 @@ def _settled(request: Request, looked: Looked) -> Request:
         raise Cannot(f"{request.name}: {kind} in one process: give the number of ranks, as in "
                      "--world 8")  # fmt: skip
     accumulation = int(facts["accumulation"])
+    most = OWN_ACCUMULATION if facts["own_loss"] else ACCUMULATION
     return replace(
-        request, strategy=kind, batch=int(facts["batch"]),
-        blocks=facts.get("dealt") != BY_SAMPLER,
-        accumulation=accumulation if request.loop else min(accumulation, ACCUMULATION),
+        request, strategy=kind, batch=int(facts["batch"]), blocks=True,
+        accumulation=accumulation if request.loop else min(accumulation, most),
         own_accumulation=accumulation,
         paired=request.world > 1 and bool(request.loop or facts["own_loss"] or facts["own_tokens"]
+                                          or facts["gathers"]
                                           or facts["trainer"].startswith("KTO")),
         data=(request.entry,), towers=tuple(one for one in facts["towers"] if one != "other"),
     )  # fmt: skip
@@ -187,6 +190,8 @@ def _passes(hooks: Any, request: Request, looked: Looked, tell: Tell) -> dict[st
     for model in facts["models"]:
         hooks.ready(Path(model))
     windows = training_rows.orders(rows, request.ranks, request.thorough, generates=False)
+    if facts["callbacks"]:
+        windows[-1] = replace(windows[-1], steps=windows[-1].steps + LATER)
     commands = _commands(hooks, request, looked, windows, rows)
     passes = Rehearsal(request, commands, windows, rows, hooks.act, tell)
     off, on = _both(passes, request)
@@ -208,11 +213,10 @@ def _commands(
     place, steps = Path(request.scratch), windows[-1].last
     cells = training_rows.arranged(rows, windows, request.ranks, request.batch,
                                    request.accumulation, request.blocks, request.world)  # fmt: skip
-    order = (training_rows.alone if request.blocks else training_rows.dealt)(cells)
-    dealt = looked.facts.get("dealt") != ITSELF
+    chosen = not request.loop or looked.facts["loader"] is not None
     spec = {
         **looked.spec, "steps": steps, "strategy": request.strategy, "shrunk": looked.shrunk,
-        "places": [row["place"] for row in order] if dealt else [],
+        "places": [row["place"] for row in training_rows.alone(cells)] if chosen else [],
         "loader": looked.facts.get("loader"),
         "bucket": int(looked.shrunk > 10 and request.strategy == "ddp"),
         "accumulation": request.accumulation,
@@ -228,7 +232,10 @@ def _commands(
 def _both(passes: Rehearsal, request: Request) -> tuple[Judgement, Judgement | None]:
     """Guard off and on. A script that fails on one rank without a wrapper says nothing of ranks."""
     _, result, own = passes.reference()
-    if result.verdict != "ok":
+    off = None
+    if own > 1 and result.verdict in ("hang", "mismatch"):  # ranks part, whatever wraps the model
+        off = _trained(passes.guard(on=False))
+    if result.verdict != "ok" and (off is None or off.kind != HANG):
         cause = result.cause
         told = f"{cause.error}: {' '.join((cause.message or '').split())[:400]}" if cause else ""
         where = "one rank without a wrapper" if own == 1 else _reference(request)
@@ -236,7 +243,7 @@ def _both(passes: Rehearsal, request: Request) -> tuple[Judgement, Judgement | N
         why = told.partition(": ")[2] if told.startswith("NotHere: ") else why
         return Judgement(CANNOT, why=f"{request.name}: {why}" if request.name not in why else why),\
             None  # fmt: skip
-    off = _trained(_same_rows(passes, passes.guard(on=False)))
+    off = off or _trained(_same_rows(passes, passes.guard(on=False)))
     on = None
     if "on" in request.passes and off.kind != CANNOT:
         on = _trained(_same_rows(passes, passes.guard(on=True)))
@@ -264,10 +271,16 @@ def _same_rows(passes: Rehearsal, found: Judgement) -> Judgement:
     ours = [outcome.value["batches"] for outcome in result.outcomes]
     theirs = [outcome.value["batches"] for outcome in reference.outcomes]
     whole = theirs if own > 1 else _dealt(theirs[0], len(ours))
+    if len(ours) > 1 and all(ours) and _alike(ours) and len(set(ours[0])) > 1:
+        return Judgement(WRONG, why=SAME_ROWS, off=1.0)
     if all(ours) and ours == whole:
         return found
     return Judgement(CANNOT, why="its ranks do not get the rows that one rank gets in their order: "
                      "it deals or changes its rows in its own way")  # fmt: skip
+
+
+def _alike(batches: Sequence[Sequence[str]]) -> bool:
+    return all(list(one) == list(batches[0]) for one in batches)
 
 
 def _dealt(batches: Sequence[str], world: int) -> list[list[str]]:
@@ -329,6 +342,9 @@ def _answer(
     off, on = sides
     facts = looked.facts
     whole = verdict.overall(off, on) if on else off
+    if whole.kind == RIGHT and facts["missing"]:
+        why = f"what was run here was right, and its first evaluation will fail: {facts['missing']}"
+        whole = Judgement(CANNOT, why=why)
     mended = []
     if off.kind not in (RIGHT, CANNOT) and on is not None and on.kind == RIGHT:
         mended = [code for code, told in passes.fixes.items() if told.startswith(("fixed", "set"))]
