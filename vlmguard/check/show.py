@@ -67,7 +67,7 @@ def text(answer: Answer, strict: bool) -> str:
 
 
 def _gist(verdict: Verdict) -> str:
-    """What is said of a command, whatever else is in it: the same for each round of a loop."""
+    """What the answer tells about a command: the same for each round of a loop."""
     said = (verdict.state, verdict.reason, verdict.findings, verdict.edits, verdict.unread)
     return repr((_where(verdict), *said))
 

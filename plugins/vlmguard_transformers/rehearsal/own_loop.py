@@ -92,13 +92,18 @@ class Loop:
         def made(optimizer: Any, *args: Any, **named: Any) -> None:
             own(optimizer, *args, **named)
             optimizer.step = types.MethodType(step, optimizer)
-            self._find(each for group in optimizer.param_groups for each in group["params"])
+            held = [each for group in optimizer.param_groups for each in group["params"]]
+            self._find(held)
+            if self.reference:
+                for each in held:
+                    if each.requires_grad:
+                        each.register_hook(functools.partial(self._carried, each))
 
         kind.__init__ = made  # type: ignore[method-assign]
 
-    def _find(self, parameters: Any) -> None:
+    def _find(self, parameters: list[Any]) -> None:
         """The model that these belong to, heard from now on."""
-        model = holder(list(parameters))
+        model = holder(parameters)
         if model is None or model is self.model:
             return
         self.model = model
@@ -108,10 +113,6 @@ class Loop:
             raise NotHere(f"its model is made in its own code and has {count / 1e9:.1f} G weights: "
                           "too many for a rehearsal")  # fmt: skip
         model.register_forward_pre_hook(self._hear, with_kwargs=True)
-        if self.reference:
-            for each in model.parameters():
-                if each.requires_grad:
-                    each.register_hook(functools.partial(self._carried, each))
 
     def _carried(self, parameter: Any, _: Any) -> None:
         """Before a gradient is added: the first one of a step finds none of the step before."""
