@@ -71,7 +71,8 @@ def test_many_different_commands_fit_on_a_screen(script, capsys):
     assert run(script("\n".join(["swift infer", *lines]))) == 2
     said = capsys.readouterr().out.splitlines()
     assert len(said) < 70
-    assert "x.sh:2: megatron sft --0" in said[0]
+    assert said[0] == "cannot tell: 201 commands, 0 judged"
+    assert "x.sh:2: megatron sft --0" in said[1]
     assert "and 171 commands more (all with --format json)" in said
 
 

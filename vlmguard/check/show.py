@@ -49,7 +49,7 @@ def mended(verdict: Verdict, trace: Trace) -> str:
 
 def text(answer: Answer, strict: bool) -> str:
     """For a terminal."""
-    lines: list[str] = []
+    lines = [_first(answer, strict)]
     alike: dict[str, list[Verdict]] = {}
     for verdict in answer.verdicts:
         alike.setdefault(_gist(verdict), []).append(verdict)
@@ -62,7 +62,6 @@ def text(answer: Answer, strict: bool) -> str:
         lines.append(f"and {len(alike) - _MOST} commands more (all with --format json)")
     lines += _rest(answer)
     lines.append(_looked(answer))
-    lines.append(_last(answer, strict))
     return "\n".join(lines)
 
 
@@ -198,7 +197,8 @@ def _short(call: Call, trace: Trace) -> str:
     return told if len(told) < 110 else told[:107] + "…"
 
 
-def _last(answer: Answer, strict: bool) -> str:
+def _first(answer: Answer, strict: bool) -> str:
+    """The verdict on all of it."""
     count = len(answer.verdicts)
     judged = sum(verdict.state == judge.JUDGED for verdict in answer.verdicts)
     levels = [finding.level for verdict in answer.verdicts for finding, _ in verdict.findings]
@@ -209,9 +209,9 @@ def _last(answer: Answer, strict: bool) -> str:
     )
     end = {0: "nothing above a note", 1: "will go wrong", 2: "cannot tell"}[answer.code(strict)]
     if not count:
-        return f"no training command; {end if answer.code(strict) else 'nothing to judge'}"
+        return f"{end if answer.code(strict) else 'nothing to judge'}: no training command"
     commands = f"{count} command{'s' if count != 1 else ''}"
-    return f"{commands}, {judged} judged{', ' + told if told else ''}: {end}"
+    return f"{end}: {commands}, {judged} judged{', ' + told if told else ''}"
 
 
 # Data
