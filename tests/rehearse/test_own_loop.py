@@ -78,7 +78,7 @@ import os, torch
 from vlmguard_transformers.rehearsal import machine, on_cpu
 told = []
 machine.answers(False, True, (), told.append, in_float32=True)
-on_cpu.answers(os.environ, 2, told.append)
+on_cpu.answers(os.environ, told.append)
 device = torch.device("cuda", 1)
 assert torch.zeros(2, device=device, dtype=torch.bfloat16).dtype == torch.float32
 assert torch.ones(2).to("cuda:0", non_blocking=True).to(1).to(torch.float16).device.type == "cpu"
@@ -92,7 +92,7 @@ weight = torch.nn.Parameter(torch.ones(2)); weight.grad = torch.ones(2) * 9
 torch.nn.utils.clip_grad_norm_([weight], max_norm=0.1)
 assert weight.grad.tolist() == [9, 9]
 assert torch.compile(weight) is weight and told == ["torch.compile: left out"]
-torch.cuda.synchronize(); assert torch.cuda.device_count() == 2
+torch.cuda.synchronize()
 print("fine")
 """
 

@@ -128,7 +128,9 @@ def _cards(paths: tuple[str, ...]) -> None:
     size = 80 << 30
     card = SimpleNamespace(name="GPU", major=9, minor=0, total_memory=size,
                            multi_processor_count=100)  # fmt: skip
-    for name, told in (("current_device", 0), ("get_device_capability", (9, 0)),
+    count = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    for name, told in (("current_device", 0), ("device_count", count),
+                       ("get_device_capability", (9, 0)),
                        ("get_device_name", "GPU"), ("get_device_properties", card),
                        ("is_bf16_supported", True), ("mem_get_info", (size, size))):  # fmt: skip
         own = getattr(torch.cuda, name)

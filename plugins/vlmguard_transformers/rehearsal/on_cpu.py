@@ -15,21 +15,20 @@ _QUIET = {"WANDB_MODE": "disabled", "COMET_MODE": "disabled", "TOKENIZERS_PARALL
           "ACCELERATE_MIXED_PRECISION": "no", "OMP_NUM_THREADS": "1"}  # fmt: skip
 
 
-def answers(environ: Any, ranks: int, limit: Limit) -> None:
-    """From now on, in this process. environ: ``os.environ``; ranks: of this machine."""
+def answers(environ: Any, limit: Limit) -> None:
+    """From now on, in this process. environ: ``os.environ``."""
     environ.update(_QUIET)
-    _cuda(ranks)
+    _cuda()
     _numbers(limit)
     _mesh()
 
 
-def _cuda(ranks: int) -> None:
+def _cuda() -> None:
     import torch
 
     for name in _COUNTS:
         setattr(torch.cuda, name, lambda *_, **__: 0)
     torch.cuda.manual_seed = lambda *_, **__: None
-    torch.cuda.device_count = lambda: ranks
 
 
 def _numbers(limit: Limit) -> None:

@@ -69,7 +69,7 @@ class Loop:
 
     def watch(self) -> None:
         """From now on, in this process."""
-        on_cpu.answers(os.environ, int(self.spec["ranks"]), self.limit)
+        on_cpu.answers(os.environ, self.limit)
         if self.looks or self.reference or self.scene.single:
             plain_wrappers.install(self._wraps)
         else:

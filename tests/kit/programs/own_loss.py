@@ -36,7 +36,7 @@ def main():
     parser.add_argument("--notes", default="", help="a file that it reads")
     parser.add_argument("--accumulate", type=int, default=1)
     mine = parser.parse_args()
-    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
     args = TrainingArguments(
         output_dir="out", per_device_train_batch_size=1, remove_unused_columns=False, bf16=True,
         gradient_accumulation_steps=mine.accumulate,

@@ -80,7 +80,7 @@ def look(hooks: Any, request: Request, tell: Tell) -> Looked:
         "launched": request.launched, "local_rank": request.local_rank, "strategy": "single",
         "models": str(place / "models"), "layers": _layers(request), "steps": 1,
         "accumulation": 0, "places": [], "home": str(place.parent), "shrunk": 1.0, "bucket": 0,
-        "loop": request.loop, "loader": None, "ranks": request.ranks, "world": request.world,
+        "loop": request.loop, "loader": None, "world": request.world,
     }  # fmt: skip
     file = _written(place / "look.json", spec)
     (place / "look").mkdir()
