@@ -171,9 +171,9 @@ def _otherwise(
 
 
 def _mended(pairs: Mapping[str, Any]) -> Iterator[str]:
-    """With the guard on, where both sides were asked."""
+    """With the guard on, where both sides were asked and the answer is a verdict."""
     both = {job: (mine["on"], real["on"]) for job, (mine, _, real) in pairs.items()
-            if real and "on" in mine and real.get("on") in ("stopped", *KINDS)}  # fmt: skip
+            if real and "on" in mine and mine["verdict"] != "cannot tell" and real.get("on") in ("stopped", *KINDS)}  # fmt: skip
     if not both:
         return
     alike = [job for job, (mine, theirs) in both.items() if mine == theirs]
