@@ -119,12 +119,12 @@ def without_adapters(model: Any) -> Any:
     while True:
         if hasattr(model, "get_base_model"):
             model = model.get_base_model()
-        elif type(model).__name__ in _WRAPPERS and hasattr(model, "module"):
+        elif type(model).__name__ in WRAPPERS and hasattr(model, "module"):
             model = model.module
         else:
             return model
 
 
-_WRAPPERS = frozenset({
+WRAPPERS = frozenset({
     "DistributedDataParallel", "DeepSpeedEngine", "FullyShardedDataParallel", "DataParallel",
 })  # fmt: skip

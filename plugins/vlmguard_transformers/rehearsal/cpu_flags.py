@@ -312,6 +312,9 @@ def small(config: Mapping[str, Any], shrunk: float, argv: Argv) -> dict[str, Any
     return {**config, "zero_optimization": zero}
 
 
+BATCHES = ("gradient_accumulation_steps", "train_batch_size", "train_micro_batch_size_per_gpu")
+
+
 def plain(config: Mapping[str, Any]) -> dict[str, Any]:
     """The Trainer's own optimizer in float32, batches by its flags, no clipping."""
     dropped = ("optimizer", "scheduler", "torch_autocast", "data_types", "amp", "compile",
@@ -319,10 +322,9 @@ def plain(config: Mapping[str, Any]) -> dict[str, Any]:
                "csv_monitor", "autotuning", "elasticity", "progressive_layer_drop",
                "data_efficiency", "curriculum_learning", "compression_training")  # fmt: skip
     kept = {name: value for name, value in config.items() if name not in dropped}
-    batches = ("gradient_accumulation_steps", "train_batch_size", "train_micro_batch_size_per_gpu")
     return {
         **kept,
-        **dict.fromkeys(batches, "auto"),
+        **dict.fromkeys(BATCHES, "auto"),
         "fp16": {"enabled": False},
         "bf16": {"enabled": False},
         "gradient_clipping": 0,

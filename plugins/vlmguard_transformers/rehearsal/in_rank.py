@@ -208,9 +208,7 @@ def watch(scene: Scene, towers: Towers) -> dict[str, Any]:
         if scene.counts:
             raise Counted(str(told["rows"]))
         _same_adapters(self.model, rank)
-        told["kept"] = _keep(self.model, scene.weights(0, rank))
-        told["towers"] = _trainable(self.model, towers(self.model))
-        told["trainable"] = sum(_whole(p) for p in self.model.parameters() if p.requires_grad)
+        begin(told, scene, self.model, towers(self.model), rank)
         self.add_callback(_callback(scene, rank, told, self))
         return loop(self, *args, **named)
 
@@ -218,6 +216,15 @@ def watch(scene: Scene, towers: Towers) -> dict[str, Any]:
     if scene.name == REFERENCE and scene.single:
         plain_loss.beside(told)
     return told
+
+
+def begin(
+    told: dict[str, Any], scene: Scene, model: Any, paths: Mapping[str, tuple[str, ...]], rank: int
+) -> None:
+    """Keep the first weights, and what trains, by its towers' ``paths``."""
+    told["kept"] = _keep(model, scene.weights(0, rank))
+    told["towers"] = _trainable(model, paths)
+    told["trainable"] = sum(_whole(each) for each in model.parameters() if each.requires_grad)
 
 
 def finished(told: dict[str, Any]) -> dict[str, Any]:

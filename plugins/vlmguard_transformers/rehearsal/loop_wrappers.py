@@ -12,8 +12,6 @@ from vlmguard.rehearse.argv import Argv
 from vlmguard_transformers.rehearsal import cpu_flags, plain_wrappers
 from vlmguard_transformers.rehearsal.plain_wrappers import Seen
 
-_LENGTHS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
-
 
 def install(spec: Mapping[str, Any], seen: Seen, engine: Callable[[Any], None]) -> None:
     """From now on, in this process.
@@ -88,7 +86,7 @@ def _deepspeed(spec: Mapping[str, Any], seen: Seen, engine: Callable[[Any], None
 def configured(given: Mapping[str, Any], shrunk: float, world: int) -> dict[str, Any]:
     """The same configuration for a tiny model in float32, plain SGD, and two of ``world`` ranks."""
     config = cpu_flags.plain(cpu_flags.small(given, shrunk, Argv([])))
-    kept = {name: given[name] for name in _LENGTHS if name in given}
+    kept = {name: given[name] for name in cpu_flags.BATCHES if name in given}
     whole = kept.pop("train_batch_size", None)
     micro = kept.setdefault("train_micro_batch_size_per_gpu", 1)
     if "gradient_accumulation_steps" not in kept:
@@ -97,4 +95,7 @@ def configured(given: Mapping[str, Any], shrunk: float, world: int) -> dict[str,
     scheduler = given.get("scheduler")
     if scheduler and "auto" not in json.dumps(scheduler):
         kept["scheduler"] = scheduler
-    return {**{name: value for name, value in config.items() if name not in _LENGTHS}, **kept}
+    return {
+        **{name: value for name, value in config.items() if name not in cpu_flags.BATCHES},
+        **kept,
+    }

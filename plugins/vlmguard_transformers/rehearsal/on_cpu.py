@@ -6,10 +6,11 @@ A Trainer asks for devices, dtypes and worker processes by its arguments; a loop
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
-Limit = Callable[[str], None]
+from vlmguard_transformers.rehearsal import machine
+from vlmguard_transformers.rehearsal.machine import Limit
+
 _COUNTS = ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved")
 _QUIET = {"WANDB_MODE": "disabled", "COMET_MODE": "disabled", "TOKENIZERS_PARALLELISM": "false",
           "ACCELERATE_MIXED_PRECISION": "no", "OMP_NUM_THREADS": "1"}  # fmt: skip
@@ -34,8 +35,6 @@ def _cuda() -> None:
 def _numbers(limit: Limit) -> None:
     """No autocast, no compiler, no clipping."""
     import torch
-
-    from vlmguard_transformers.rehearsal import machine
 
     for name in ("half", "bfloat16"):
         setattr(torch.Tensor, name, lambda tensor, *_, **__: tensor.float())

@@ -22,14 +22,12 @@ from vlmguard_transformers.rehearsal import (
     loop_rows,
     loop_wrappers,
     on_cpu,
+    own_parts,
     plain_loss,
     plain_wrappers,
 )
 
-LARGEST = 200_000_000
-"""Weights of a model that the script makes itself; more do not fit into a rank here."""
-_WRAPPERS = ("DistributedDataParallel", "DataParallel", "DeepSpeedEngine", "Engine",
-             "OptimizedModule", "FullyShardedDataParallel")  # fmt: skip
+_WRAPPERS = towers.WRAPPERS | {"Engine", "OptimizedModule"}
 
 
 class Loop:
@@ -108,10 +106,7 @@ class Loop:
             return
         self.model = model
         in_rank.no_dropout(model)
-        count = sum(in_rank._whole(each) for each in model.parameters())
-        if count > LARGEST:
-            raise NotHere(f"its model is made in its own code and has {count / 1e9:.1f} G weights: "
-                          "too many for a rehearsal")  # fmt: skip
+        own_parts.not_too_large(model)
         model.register_forward_pre_hook(self._hear, with_kwargs=True)
 
     def _carried(self, parameter: Any, _: Any) -> None:
@@ -163,19 +158,16 @@ class Loop:
                 plain_wrappers.average(held)
                 if not self.told["steps"]:
                     self.told["plain"] = plain_loss.shares(self.model, self.plain)
+            rate = own_parts.rate(self.model) if self.model is not None else 0.1
             with torch.no_grad():
                 for each in held:
                     if each.grad is not None:
-                        each.add_(each.grad, alpha=-self._rate())
+                        each.add_(each.grad, alpha=-rate)
             if counted:
                 self._after()
             return loss
 
         return step
-
-    def _rate(self) -> float:
-        named = self.model.named_parameters() if self.model is not None else ()
-        return 1.0 if any("lora_" in name for name, _ in named) else 0.1
 
     def _before(self, optimizer: Any) -> None:
         if not self.forwards:
@@ -191,11 +183,7 @@ class Loop:
         if self.looks:
             self.ends()
         self.told["reached"] = True
-        self.told["kept"] = in_rank._keep(model, self.scene.weights(0, self._rank()))
-        self.told["towers"] = in_rank._trainable(model, towers.by_name(model))
-        self.told["trainable"] = sum(
-            in_rank._whole(each) for each in model.parameters() if each.requires_grad
-        )
+        in_rank.begin(self.told, self.scene, model, towers.by_name(model), self._rank())
         self.told["wrapped"] = "+".join(self.wrapped) or "none"
 
     def _after(self) -> None:
@@ -247,12 +235,8 @@ class Loop:
         limits = ["its own optimizer: plain SGD in float32, one learning rate, no clipping"]
         if rows["loader"] is None:
             limits.append("the script deals its rows itself, so no other order was forced")
-        held = {id(each) for group in self.main.param_groups for each in group["params"]}
-        outside = [name for name, each in self.model.named_parameters()
-                   if each.requires_grad and id(each) not in held]  # fmt: skip
-        if outside:
-            limits.append(f"its own optimizer does not hold {len(outside)} tensors that train, as "
-                          f"{outside[0]}")  # fmt: skip
+        held = (each for group in self.main.param_groups for each in group["params"])
+        own_parts.forgotten(self.model, held, limits.append)
         return {
             **rows, "accumulation": self.forwards,
             "deepspeed": dict(config) if config is not None else {},

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from vlmguard_transformers.rehearsal import chosen_rows
+from vlmguard.rehearse.fixture import NotHere
+from vlmguard_transformers.rehearsal import chosen_rows, in_rank
 
 _FRAMEWORKS = ("transformers", "trl", "peft", "accelerate", "torch")
 _GATHERS = re.compile(
     r"\ball_(?:gather|reduce|to_all)|reduce_scatter|Gather\w*Layer|get_world_size"
 )
+LARGEST = 200_000_000
+"""Weights of a model that the script makes itself; more do not fit into a rank here."""
 FEW = 8
 """Rows of an evaluation."""
 
@@ -21,6 +24,28 @@ FEW = 8
 def of_framework(kind: Any) -> bool:
     """Whether a class is no script's own."""
     return str(kind.__module__).partition(".")[0] in _FRAMEWORKS
+
+
+def not_too_large(model: Any) -> None:
+    """Raises `NotHere` for a model that no rank here can hold."""
+    count = sum(in_rank._whole(each) for each in model.parameters())
+    if count > LARGEST:
+        raise NotHere(f"its model is made in its own code and has {count / 1e9:.1f} G weights: "
+                      "too many for a rehearsal")  # fmt: skip
+
+
+def rate(model: Any) -> float:
+    """The learning rate of plain SGD: LoRA's first steps are small."""
+    return 1.0 if any("lora_" in name for name, _ in model.named_parameters()) else 0.1
+
+
+def forgotten(model: Any, held: Iterable[Any], limit: Callable[[str], None]) -> None:
+    """Say which parameters train and are not held by the optimizer."""
+    known = {id(each) for each in held}
+    names = [name for name, each in model.named_parameters()
+             if each.requires_grad and id(each) not in known]  # fmt: skip
+    if names:
+        limit(f"its own optimizer does not hold {len(names)} tensors that train, as {names[0]}")
 
 
 def gathers(model: Any) -> list[str]:

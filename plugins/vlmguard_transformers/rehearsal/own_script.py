@@ -63,7 +63,6 @@ class Script:
         self.looks = scene.name == LOOK
         self.refused: list[str] = []
         self.limits: list[str] = []
-        self.training = False
         self.told: dict[str, Any] = {}
         self.loop: own_loop.Loop | None = None
         self.tiny = tiny_models.Tiny(Path(spec["models"]), self.looks, int(spec["layers"]))
@@ -176,7 +175,7 @@ class Script:
         @functools.wraps(loop)
         def begun(trainer: Any, *args: Any, **named: Any) -> Any:
             self._begin(trainer)
-            self.training = True
+            self.told["training"] = True
             return loop(trainer, *args, **named)
 
         transformers.Trainer.train = trained
@@ -190,10 +189,7 @@ class Script:
             raise NotHere(why)
         if hasattr(trainer, "num_generations"):
             raise NotHere(f"{type(trainer).__name__}: a trainer that generates is not rehearsed")
-        count = sum(in_rank._whole(each) for each in model.parameters())
-        if count > own_loop.LARGEST:
-            raise NotHere(f"its model is made in its own code and has {count / 1e9:.1f} G weights: "
-                          "too many for a rehearsal")  # fmt: skip
+        own_parts.not_too_large(model)
         machine.whole_numbers(model, self.limits.append)
         in_rank.no_dropout(model)
         self._own_order(trainer)
@@ -201,8 +197,7 @@ class Script:
         if self.looks:
             self._look(trainer)
             raise Reached
-        args.learning_rate = 1.0 if any("lora_" in name for name, _ in model.named_parameters()) \
-            else 0.1  # fmt: skip
+        args.learning_rate = own_parts.rate(model)
         trainer.train_dataset = chosen_rows.chosen(trainer.train_dataset, self.spec["places"])
         _plain_optimizer(trainer, self.limits.append)
         if self.is_reference and not self.scene.single:
@@ -271,7 +266,7 @@ class Script:
             return str(error)
         if self._caused(error, closed_off.Refused):
             return text
-        if not (self.training or self.told.get("training")):
+        if not self.told.get("training"):
             return f"before its training: {text}{_line(error, self.spec['paths'])}"
         if isinstance(error, (FileNotFoundError, ImportError)):
             return text
@@ -348,7 +343,7 @@ def _plain_optimizer(trainer: Any, limit: Callable[[str], None]) -> None:
             kept = [each for each in model.parameters() if each.requires_grad]
         else:
             kept = [each for group in held.param_groups for each in group["params"]]
-            _forgotten(trainer, kept, limit)
+            own_parts.forgotten(trainer.model, kept, limit)
         trainer.optimizer = torch.optim.SGD(kept, lr=trainer.args.learning_rate)
         return trainer.optimizer
 
@@ -363,16 +358,6 @@ def _plain_optimizer(trainer: Any, limit: Callable[[str], None]) -> None:
     trainer.optimizer = trainer.lr_scheduler = None
     trainer.create_optimizer = created
     trainer.create_scheduler = scheduled
-
-
-def _forgotten(trainer: Any, held: list[Any], limit: Callable[[str], None]) -> None:
-    """Parameters that train and that its optimizer does not hold."""
-    known = {id(each) for each in held}
-    names = [name for name, each in trainer.model.named_parameters()
-             if each.requires_grad and id(each) not in known]  # fmt: skip
-    if names:
-        limit(f"its own optimizer does not hold {len(names)} tensors that have gradients, as "
-              f"{names[0]}")  # fmt: skip
 
 
 def _seeded() -> None:

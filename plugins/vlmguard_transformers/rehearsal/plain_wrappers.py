@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -95,13 +96,9 @@ def _fsdp2(seen: Seen) -> None:
 
 
 def _accelerate(seen: Seen) -> None:
-    import os
-
     import accelerate
 
-    for name in list(os.environ):
-        if name.startswith(("ACCELERATE_USE_", "FSDP_", "ACCELERATE_DEEPSPEED_")):
-            del os.environ[name]
+    _no_launchers_wrapper()
     own = accelerate.Accelerator.__init__
 
     def made(self: Any, *args: Any, **named: Any) -> None:
@@ -111,12 +108,17 @@ def _accelerate(seen: Seen) -> None:
             seen("deepspeed", dict(first.deepspeed_config))
         if (plugin := named.pop("fsdp_plugin", None)) is not None:
             seen("fsdp2" if getattr(plugin, "fsdp_version", 1) == 2 else "fsdp", {})
-        for name in list(os.environ):
-            if name.startswith(("ACCELERATE_USE_", "FSDP_")):
-                del os.environ[name]
+        _no_launchers_wrapper()  # a plugin that is made sets them anew
         own(self, *args, **named)
 
     accelerate.Accelerator.__init__ = made  # type: ignore[method-assign]
+
+
+def _no_launchers_wrapper() -> None:
+    """What accelerate is told by variables."""
+    for name in list(os.environ):
+        if name.startswith(("ACCELERATE_USE_", "FSDP_", "ACCELERATE_DEEPSPEED_")):
+            del os.environ[name]
 
 
 def _deepspeed(seen: Seen) -> None:

@@ -301,9 +301,12 @@ def _named(found: Judgement, request: Request, facts: Mapping[str, Any]) -> Judg
         return replace(found, against=found.against.replace("one rank", _reference(request)))
     if found.kind != WRONG or verdict.OTHER_SCALE not in found.why or not facts["own_loss"]:
         return found
-    told = found.why.partition(verdict.OTHER_SCALE)[0] + verdict.OTHER_SCALE
-    why = f"{', '.join(facts['own_loss'])}: {told} of its tokens; no error if this factor is meant"
-    return replace(found, why=why)
+    return replace(found, why=f"{', '.join(facts['own_loss'])}: {_own_scale(found.why)}")
+
+
+def _own_scale(why: str) -> str:
+    told = why.partition(verdict.OTHER_SCALE)[0] + verdict.OTHER_SCALE
+    return f"{told} of its tokens; no error if this factor is meant"
 
 
 def _of_loop(found: Judgement, carried: bool) -> Judgement:
@@ -315,8 +318,7 @@ def _of_loop(found: Judgement, carried: bool) -> Judgement:
         plain = found.against == verdict.PLAIN
         return replace(found, against=f"{BY_HAND}{IS_PLAIN if plain else ''}")
     if found.kind == WRONG and verdict.OTHER_SCALE in found.why:
-        told = found.why.partition(verdict.OTHER_SCALE)[0] + verdict.OTHER_SCALE
-        return replace(found, why=f"{told} of its tokens; no error if this factor is meant")
+        return replace(found, why=_own_scale(found.why))
     return found
 
 
